@@ -513,3 +513,23 @@ def test_shapes_of_a_trace_are_printed_after_it_too():
     shapes = []
     tf.function(lambda x: shapes.append(x.shape) or x, input_signature=[tf.TensorSpec([None, 3])])(tf.ones((2, 3)))
     assert repr(shapes[0]) == "TensorShape([None, 3])" and str(shapes[0]) == "(None, 3)"
+
+
+def test_ragged_arguments_are_traced_for_each_layout_of_rows():
+    traces = []
+
+    @tf.function
+    def sums(r, factor=2.0):
+        traces.append(1)
+        return tf.reduce_sum(r * factor, axis=1)
+
+    for i in range(4):
+        values = tf.constant([1.0, 2.0, 3.0]) * i
+        found = sums(tf.RaggedTensor.from_row_lengths(values, [1, 2] if i < 3 else [2, 1]))
+        assert found.numpy().tolist() == ([2.0 * i, 10.0 * i] if i < 3 else [6.0 * i, 6.0 * i])
+    assert len(traces) == 2
+    v = tf.constant([1.0, 2.0, 3.0])
+    with tf.GradientTape() as tape:
+        tape.watch(v)
+        y = tf.reduce_sum(sums(tf.RaggedTensor.from_row_lengths(v, [1, 2])) ** 2)
+    assert tape.gradient(y, v).numpy().tolist() == [8.0, 40.0, 40.0]

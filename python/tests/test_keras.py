@@ -681,3 +681,88 @@ def test_averages_and_counts_of_steps_that_accumulate_gradients():
     x = np.arange(24, dtype=np.float32).reshape(12, 2) / 24
     model.fit(x, x.sum(1, keepdims=True) * 2, batch_size=4, epochs=2, shuffle=False, verbose=0)
     np.testing.assert_allclose(model.weights[0].numpy().ravel(), [0.731, 0.732], atol=6e-4)
+
+
+def test_added_products_are_one_weight_in_files(tmp_path):
+    dense = layers.Dense(3, kernel_initializer="ones")
+    model = keras.Sequential([keras.Input((2,)), dense])
+    dense.enable_lora(2, lora_alpha=4, a_initializer="ones")
+    assert [w.name for w in model.trainable_weights] == ["bias", "lora_kernel_a", "lora_kernel_b"] and not dense.kernel.trainable
+    model.compile("sgd", "mse")
+    x = np.ones((4, 2))
+    model.fit(x, np.ones((4, 3)), verbose=0)
+    wanted = model.predict(x, verbose=0)
+    assert np.array_equal(dense.kernel.numpy(), np.ones((2, 3))) and not np.allclose(wanted, 2)
+    model.save(tmp_path / "model.keras")
+    other = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(other.predict(x, verbose=0), wanted, rtol=1e-6)
+    assert other.layers[0].lora_rank == 2 and other.layers[0].lora_alpha == 4 and len(other.trainable_weights) == 3
+    model.save_weights(tmp_path / "w.weights.h5")
+    plain = keras.Sequential([keras.Input((2,)), layers.Dense(3)])
+    plain.load_weights(tmp_path / "w.weights.h5")
+    np.testing.assert_allclose(plain.predict(x, verbose=0), wanted, rtol=1e-6)
+    with pytest.raises(ValueError, match="already enabled"):
+        dense.enable_lora(2)
+    with pytest.raises(ValueError, match="isn't yet built"):
+        layers.Dense(3).enable_lora(2)
+
+
+def test_results_are_sent_to_a_server_and_nan_raises():
+    import http.server
+    import json
+    import threading
+
+    seen = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            seen.append((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    server = http.server.HTTPServer(("localhost", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    model = keras.Sequential([keras.Input((2,)), layers.Dense(1)])
+    model.compile("sgd", "mse")
+    x, y = np.ones((4, 2)), np.ones((4, 1))
+    monitor = keras.callbacks.RemoteMonitor(f"http://localhost:{server.server_port}", path="/here/", send_as_json=True)
+    history = model.fit(x, y, epochs=2, verbose=0, callbacks=[monitor]).history
+    server.shutdown()
+    server.server_close()
+    assert [path for path, _ in seen] == ["/here/"] * 2 and [s["epoch"] for _, s in seen] == [0, 1] and seen[1][1]["loss"] == history["loss"][1]
+    with pytest.warns(UserWarning, match="Could not reach"):
+        model.fit(x, y, verbose=0, callbacks=[keras.callbacks.RemoteMonitor("http://localhost:1")])
+    with pytest.raises(RuntimeError, match="NaN or Inf loss"):
+        model.fit(x * np.nan, y, verbose=0, callbacks=[keras.callbacks.TerminateOnNaN(raise_error=True)])
+
+
+def test_averages_are_swapped_where_the_loss_is_scaled():
+    model = keras.Sequential([keras.Input((2,)), layers.Dense(1, kernel_initializer="ones")])
+    model.compile(keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.5), initial_scale=4.0), "mse")
+    x, y = np.ones((4, 2)), np.zeros((4, 1))
+    model.fit(x, y, batch_size=2, verbose=0, callbacks=[keras.callbacks.SwapEMAWeights(swap_on_epoch=True)])
+    assert model.optimizer.inner_optimizer._averages is not None and float(model.optimizer.dynamic_scale) == 4.0
+
+
+def test_several_optimizers_on_replicas(run):
+    code = """
+import numpy as np, tandem as tf
+from tandem import keras
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+def train(strategy):
+    O = keras.optimizers
+    with strategy.scope():
+        m = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, kernel_initializer="ones", name="first"), keras.layers.Dense(1, kernel_initializer="ones")])
+        m.compile(O.MultiOptimizer(O.OptimizerMap(O.SGD(0.01), {".*first/.*": O.Adam(0.01)})), "mse")
+    m.fit(np.linspace(-1, 1, 64).reshape(16, 4), np.ones((16, 1)), batch_size=8, epochs=2, shuffle=False, verbose=0)
+    assert int(m.optimizer.iterations) == 4
+    return m.get_weights()
+for one, two in zip(train(tf.distribute.OneDeviceStrategy("/cpu:0")), train(tf.distribute.MirroredStrategy())):
+    np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-5)
+print("alike")
+"""
+    assert "alike" in run("-c", code)

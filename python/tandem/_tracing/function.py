@@ -439,12 +439,16 @@ class Function:
             elif _is_leaf_tensor(leaf):
                 tensors.append(_tandem.convert(leaf))
                 key.append(_MARK)
+            elif hasattr(leaf, "_ragged_rows") and isinstance(leaf.flat_values, Tensor):
+                tensors.append(leaf.flat_values)
+                key.append(("rows", *(splits.numpy().tobytes() for splits in leaf.nested_row_splits)))
             else:
                 key.append(_key_of(leaf))
         full_key = (nest.signature((args, kwargs)), tuple(key))
         program = self._programs.get(full_key)
         if program is None:
-            leaves = [_MARK if k is _MARK else leaf for k, leaf in zip(key, flat)]
+            of_rows = lambda k, leaf: _Rows(leaf.outline()) if type(k) is tuple and k[0] == "rows" else leaf  # noqa: E731
+            leaves = [_MARK if k is _MARK else of_rows(k, leaf) for k, leaf in zip(key, flat)]
             program = self._new_program(full_key, args, kwargs, leaves, tensors)
         return self._run(program, tensors, args, kwargs)
 
@@ -511,7 +515,7 @@ class Function:
         def traced(given):
             self, tensors_given = reference(), given
             given = iter(given)
-            filled = [next(given) if leaf is _MARK else leaf for leaf in leaves]
+            filled = [next(given) if leaf is _MARK else leaf.of(next(given)) if type(leaf) is _Rows else leaf for leaf in leaves]
             own_args, own_kwargs = nest.pack_sequence_as(outline, filled)
             self._name_arguments(own_args, own_kwargs)
             is_tracing = probe_tracing()

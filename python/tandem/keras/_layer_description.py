@@ -101,6 +101,8 @@ class LayerDescription:
                 value = getattr(self, name, None) if built_in is not type(self) else given.get(name, arguments.get(name))
                 if value is not inspect.Parameter.empty:
                     config[name] = self._as_configured(name, value)
+        if self.__dict__.get("lora_enabled"):
+            config["lora_rank"], config["lora_alpha"] = self.lora_rank, self.lora_alpha
         if self._tandem_batch_input_shape is not None:
             config["batch_input_shape"] = self._tandem_batch_input_shape
         return config

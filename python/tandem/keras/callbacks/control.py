@@ -133,11 +133,17 @@ class LearningRateScheduler(Callback):
 
 
 class TerminateOnNaN(Callback):
-    """Ends training when the loss is NaN or infinite."""
+    """Ends training when the loss is NaN or infinite, or raises where asked for."""
+
+    def __init__(self, raise_error=False):
+        super().__init__()
+        self.raise_error = raise_error
 
     def on_train_batch_end(self, batch, logs=None):
         loss = (logs or {}).get("loss")
         if loss is not None and (math.isnan(loss) or math.isinf(loss)):
+            if self.raise_error:
+                raise RuntimeError(f"NaN or Inf loss encountered at batch {batch}. Loss value: {loss}")
             print(f"Batch {batch}: Invalid loss, terminating training")
             self.model.stop_training = True
 
@@ -152,11 +158,11 @@ class SwapEMAWeights(Callback):
 
     def set_model(self, model):
         super().set_model(model)
-        if not getattr(model.optimizer, "use_ema", False):
+        if not getattr(getattr(model.optimizer, "inner_optimizer", model.optimizer), "use_ema", False):
             raise ValueError("SwapEMAWeights must be used when `use_ema=True` is set on the optimizer.")
 
     def _swap(self, to_averages):
-        averages = self.model.optimizer._averages
+        averages = getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)._averages
         if self._are_averages == to_averages or averages is None:
             return
         for variable, average in averages:

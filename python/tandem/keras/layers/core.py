@@ -16,6 +16,22 @@ def floating(x):
     return x if x.dtype.is_floating else _tandem.cast(x, 0)
 
 
+class _Sum:
+    """A weight and the product that is added to it, as files have them: one value."""
+
+    def __init__(self, weight, a, b, scale):
+        self._weight, self._a, self._b, self._scale = weight, a, b, float(scale)
+        self.name, self.shape = weight.name, weight.shape
+
+    def numpy(self):
+        return (self._weight + _tandem.matmul(self._a, self._b, False, False) * self._scale).numpy()
+
+    def assign(self, value):
+        self._weight.assign(value)
+        for each in (self._a, self._b):
+            each.assign(_tandem.zeros_like(each.read_value()))
+
+
 class _Lora:
     """Weights that are trained by a product of two small ones that is added to them (Hu and others 2021, arXiv:2106.09685)."""
 
@@ -39,6 +55,13 @@ class _Lora:
             setattr(self, own, self.add_weight(shape, initializer, regularizer=getattr(self, f"{name}_regularizer"), name=own))
         weight.trainable = False
         self.lora_rank, self.lora_alpha, self.lora_enabled = rank, rank if lora_alpha is None else lora_alpha, True
+
+    def _own_saved(self):
+        if not self.lora_enabled:
+            return super()._own_saved()
+        added = [v for v in self._tandem_own_weights if v.name.startswith("lora_")]
+        kept = [v for v in self._tandem_own_weights if not any(v is a for a in added)]
+        return [_Sum(kept[0], *added, self.lora_alpha / self.lora_rank), *kept[1:]]
 
     def _with_lora(self, kernel):
         if not self.lora_enabled:
