@@ -72,6 +72,25 @@ class DTypePolicy:
     def get_config(self):
         return {"name": self.name}
 
+    @classmethod
+    def from_config(cls, config):
+        """The policy of its configuration."""
+        return cls(**config)
+
+    def convert_input(self, x, autocast, dtype):
+        """An input as a tensor, floating ones of a dtype where asked for."""
+        from tandem.keras._symbolic import describe
+        import _tandem
+
+        kind = dtypes.as_dtype(dtype)
+        if isinstance(x, KerasTensor):
+            is_other = autocast and dtypes.as_dtype(x.dtype).is_floating and x.dtype != kind.name
+            return describe(lambda t: _tandem.cast(t, kind._code), (x,), {}) if is_other else x
+        if not hasattr(x, "__array__") and not isinstance(x, Tensor):
+            return x
+        x = _tandem.convert(x)
+        return _tandem.cast(x, kind._code) if autocast and x.dtype.is_floating and x._code != kind._code else x
+
     def as_config(self):
         """The policy in the configuration of a layer."""
         return {"module": "keras", "class_name": "DTypePolicy", "config": {"name": self.name}, "registered_name": None}
@@ -112,6 +131,18 @@ class InputSpec:
         self.ndim = len(self.shape) if self.shape is not None else ndim
         self.max_ndim, self.min_ndim, self.allow_last_axis_squeeze, self.optional = max_ndim, min_ndim, allow_last_axis_squeeze, optional
         self.axes, self.name = axes or {}, name
+
+    def get_config(self):
+        """The arguments of which from_config makes the spec again."""
+        return {"dtype": self.dtype, "shape": self.shape, "ndim": self.ndim, "max_ndim": self.max_ndim, "min_ndim": self.min_ndim, "axes": self.axes, "optional": self.optional}
+
+    @classmethod
+    def from_config(cls, config):
+        """The spec of its configuration."""
+        return cls(**config)
+
+    def __repr__(self):
+        return f"InputSpec({', '.join(f'{k}={v}' for k, v in self.get_config().items() if v)})"
 
     def mismatch(self, x):
         """What of an input is not as the spec says, in words; None where all is."""

@@ -103,6 +103,11 @@ class Layer(LayerState, LayerDescription):
         return self._dtype_policy.variable_dtype
 
     @property
+    def input_dtype(self):
+        """The dtype that floating inputs are given."""
+        return self._dtype_policy.compute_dtype
+
+    @property
     def path(self):
         """The names of the layers around it and its own."""
         return self.__dict__.get("_tandem_path", self._name)
@@ -224,6 +229,10 @@ class Layer(LayerState, LayerDescription):
             wrong = spec.mismatch(x) if spec is not None and hasattr(x, "shape") else None
             if wrong is not None:
                 raise ValueError(f"Input {i} with name '{getattr(x, 'name', None) if isinstance(x, KerasTensor) else None}' of layer '{self.name}' is incompatible with the layer: {wrong}")
+
+    def symbolic_call(self, *args, **kwargs):
+        """A call with what stands for tensors, as a step of the model that is being described."""
+        return self._describe_call(args, kwargs)
 
     def _describe_call(self, args, kwargs):
         if self.input_spec is not None and args:

@@ -127,6 +127,71 @@ class Trainer(TrainingSteps):
 
     _loss_was_tracked = False
 
+    # ---- States as values ----
+
+    @property
+    def jit_compile(self):
+        """False: there is no XLA, and all steps are compiled."""
+        return False
+
+    def get_state_tree(self, value_format="backend_tensor"):
+        """The values of all variables in dictionaries by their paths, as tensors or as NumPy's arrays ("numpy_array")."""
+        if value_format not in ("backend_tensor", "numpy_array"):
+            raise ValueError(f"Invalid `value_format` argument. Expected one of {{'numpy_array', 'backend_tensor'}}. Received: value_format={value_format}")
+        return {name: self._tree_of(variables, lambda v: np.asarray(v.numpy()) if value_format == "numpy_array" else v.read_value()) for name, variables in self._state_lists().items()}
+
+    def _state_lists(self):
+        optimizer = self.optimizer.variables if isinstance(self.optimizer, optimizers_module.Optimizer) else []
+        metrics = {id(v) for v in self.metrics_variables}
+        others = [v for v in self.non_trainable_variables if id(v) not in metrics]
+        return {"trainable_variables": self.trainable_variables, "non_trainable_variables": others, "optimizer_variables": optimizer, "metrics_variables": self.metrics_variables}
+
+    @staticmethod
+    def _tree_of(variables, value):
+        tree = {}
+        for v in variables:
+            *above, name = _path_of(v).split("/")
+            place = tree
+            for part in above:
+                place = place.setdefault(part, {})
+            place[name] = value(v)
+        return tree
+
+    def set_state_tree(self, state_tree):
+        """Assigns variables as get_state_tree has them; parts of the tree are enough."""
+        lists = self._state_lists()
+        for name, tree in state_tree.items():
+            if name not in lists:
+                raise ValueError(f"Unknown variable name: {name}")
+            by_path = {_path_of(v): v for v in lists[name]}
+
+            def assign(part, path):
+                for key, value in part.items():
+                    own = f"{path}/{key}" if path else key
+                    if isinstance(value, dict):
+                        assign(value, own)
+                    elif own in by_path:
+                        by_path[own].assign(_tandem.convert(np.asarray(value), by_path[own]._code))
+                    else:
+                        raise ValueError(f"{name} has no variable {own}; it has {', '.join(by_path)}")
+
+            assign(tree, "")
+
+    def stateless_compute_loss(self, trainable_variables, non_trainable_variables, metrics_variables, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """The loss with other values of the variables, which are as they were afterwards, and the values that they would have."""
+        variables = [*self.trainable_variables, *self.non_trainable_variables, *self.metrics_variables]
+        given = [*trainable_variables, *non_trainable_variables, *metrics_variables]
+        kept = [v.read_value() for v in variables]
+        try:
+            for v, value in zip(variables, given):
+                v.assign(value)
+            loss = self.compute_loss(x, y, y_pred, sample_weight, training)
+            own, others, counts = ([v.read_value() for v in part] for part in (self.trainable_variables, self.non_trainable_variables, self.metrics_variables))
+        finally:
+            for v, value in zip(variables, kept):
+                v.assign(value)
+        return loss, (own, others, counts)
+
     # ---- fit ----
 
     def fit(self, x=None, y=None, batch_size=None, epochs=1, verbose="auto", callbacks=None, validation_split=0.0, validation_data=None, shuffle=True, class_weight=None, sample_weight=None, initial_epoch=0, steps_per_epoch=None, validation_steps=None, validation_batch_size=None, validation_freq=1, **kwargs) -> "History":
@@ -398,6 +463,12 @@ class Trainer(TrainingSteps):
         if program is None:
             raise ValueError(f"the {kind} step has not run yet")
         return program.explain()
+
+
+def _path_of(variable):
+    """A variable's path; that of the library's optimizers is their names, with Keras's word for the steps."""
+    path = getattr(variable, "path", None)
+    return path or variable.name.removesuffix(":0").replace("/iterations", "/iteration")
 
 
 def _as_array(value):

@@ -65,3 +65,23 @@ C.disable_interactive_logging()
 result["quiet"] = C.is_interactive_logging_enabled()
 C.enable_interactive_logging()
 keras.utils.clear_session()  # Other programs of this process count their names from the beginning.
+
+# ---- What layers, policies and models are asked for ----
+
+lstm = keras.layers.LSTM(3, recurrent_activation="tanh", kernel_regularizer="l2", use_bias=False)
+result["of cells"] = [lstm.use_bias, lstm.units, lstm.unit_forget_bias, lstm.recurrent_activation.__name__ == "tanh", type(lstm.kernel_regularizer).__name__ == "L2", keras.layers.GRU(2).reset_after]
+kind = keras.layers.InputSpec.from_config(keras.layers.InputSpec(shape=(None, 2)).get_config())
+half = keras.DTypePolicy.from_config(keras.DTypePolicy("float16").get_config())
+result["of kinds"] = [kind.shape[1], half.convert_input(np.ones((2,), "float32"), True, "float16").dtype == "float16", half.convert_input(np.ones((2,), "int32"), True, "float16").dtype == "int32"]
+result["described"] = [keras.layers.Dense(2).symbolic_call(keras.KerasTensor((None, 3))).shape[1]]
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, kernel_initializer="ones", name="d")], name="s")
+model.compile("sgd", "mse")
+state = model.get_state_tree(value_format="numpy_array")
+result["state"] = [sorted(state) == ["metrics_variables", "non_trainable_variables", "optimizer_variables", "trainable_variables"], *state["trainable_variables"]["s"]["d"]["kernel"].ravel(), *sorted(len(k) for k in state["optimizer_variables"]["sgd"])]
+state["trainable_variables"]["s"]["d"]["kernel"] = np.array([[3.0], [4.0]])
+model.set_state_tree(state)
+result["state set"] = model.get_weights()[0]
+values = [[v.value for v in part] for part in (model.trainable_variables, model.non_trainable_variables, model.metrics_variables)]
+loss, states = model.stateless_compute_loss(*values, x=np.ones((2, 2), "float32"), y=np.ones((2, 1), "float32"), y_pred=tf.ones((2, 1)) * 3.0)
+result["a loss without states"] = [float(loss), len(states), *(len(part) for part in states)]
+keras.utils.clear_session()

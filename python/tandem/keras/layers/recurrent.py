@@ -357,6 +357,12 @@ _RNN_NAMES = ("return_sequences", "return_state", "go_backwards", "stateful", "u
 _LAYER_NAMES = ("name", "dtype", "trainable", "input_shape", "batch_input_shape", "activity_regularizer", "input_dim", "weights", "batch_shape")
 
 
+_OF_CELL = (
+    "kernel recurrent_kernel bias activation recurrent_activation use_bias kernel_initializer recurrent_initializer bias_initializer unit_forget_bias kernel_regularizer"
+    " recurrent_regularizer bias_regularizer kernel_constraint recurrent_constraint bias_constraint dropout recurrent_dropout reset_after"
+)  # What a layer is asked for and its cell has, if it is one that has it.
+
+
 def _recurrent(name, cell_class):
     def __init__(self, units, *args, **kwargs):
         own = {k: kwargs.pop(k) for k in list(kwargs) if k in _RNN_NAMES}
@@ -381,7 +387,7 @@ def _recurrent(name, cell_class):
         return config
 
     members = {"__init__": __init__, "get_config": get_config, "__module__": __name__}
-    for each in ("kernel", "recurrent_kernel", "bias", "activation", "dropout", "recurrent_dropout"):
+    for each in _OF_CELL.split():
         members[each] = property(lambda self, each=each: getattr(self.cell, each))
     return type(name, (RNN,), members)
 

@@ -453,6 +453,10 @@ class Optimizer(_objects.Configured):
             raise NotImplementedError("exclude_from_weight_decay: not together with gradient_accumulation_steps")
         self._excluded = ({id(v) for v in var_list or ()}, list(var_names or ()))
 
+    def stateless_apply(self, optimizer_variables, grads, trainable_variables):
+        """Variables are changed where they are: says so, as Keras on TensorFlow does."""
+        raise ValueError("stateless_apply is not supported here, as with Keras's TensorFlow backend; apply changes the variables")
+
     def minimize(self, loss, var_list=None, tape=None, **kwargs):
         """Computes the gradients of a loss and makes one step."""
         from tandem._tracing.tape import GradientTape
