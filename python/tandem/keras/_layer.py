@@ -267,10 +267,10 @@ class Layer(LayerState, LayerDescription):
 
     def _run_call(self, args, kwargs):
         args, kwargs = self._converted_inputs(args, kwargs)
-        if self.input_spec is not None and args:
-            self._check_inputs(args[0])
         if _parts.in_use and not self._takes_parts:
             args, kwargs = _parts.joined((args, kwargs))
+        if self.input_spec is not None and args and not (_parts.in_use and self._takes_parts):
+            self._check_inputs(args[0])
         names, takes_any, defaults = _parameters(self.call)
         context = call_context
         outermost = context.depth == 0

@@ -496,6 +496,16 @@ class Optimizer(_objects.Configured):
             "loss_scale_factor": self.loss_scale_factor, "gradient_accumulation_steps": self.gradient_accumulation_steps,
         }
 
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """The optimizer of its configuration; custom_objects has schedules of one's own by name."""
+        from tandem.keras import saving
+
+        if not custom_objects:
+            return cls(**config)
+        with saving.CustomObjectScope(custom_objects):
+            return cls(**config)
+
     def _own_node(self):
         self._start()
         return self._native
