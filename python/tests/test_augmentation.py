@@ -39,3 +39,28 @@ def test_labels_are_mixed_as_images_are(layer):
 def test_sparsemax_gives_the_nearest_probabilities():
     y = keras.activations.sparsemax(tf.constant([[1.0, 0.5, -1.0], [3.0, 0.0, 0.0]])).numpy()
     np.testing.assert_allclose(y, [[0.75, 0.25, 0.0], [1.0, 0.0, 0.0]], atol=1e-6)
+
+
+def test_images_with_channels_first_change_as_those_with_channels_last():
+    images = np.random.RandomState(0).uniform(0, 255, (4, 6, 5, 3)).astype("float32")
+    layers = tf.keras.layers
+    for make in (
+        lambda **k: layers.RandomFlip(seed=3, **k), lambda **k: layers.RandomRotation(0.2, seed=3, **k), lambda **k: layers.RandomTranslation(0.3, 0.3, seed=3, **k),
+        lambda **k: layers.RandomZoom(0.3, seed=3, **k), lambda **k: layers.RandomCrop(4, 3, seed=3, **k), lambda **k: layers.RandomBrightness(0.5, seed=3, **k),
+    ):
+        tf.keras.utils.set_random_seed(1)
+        last = make()(images, training=True).numpy()
+        tf.keras.utils.set_random_seed(1)
+        first = make(data_format="channels_first")(images.transpose(0, 3, 1, 2), training=True).numpy()
+        np.testing.assert_allclose(first.transpose(0, 2, 3, 1), last, rtol=1e-5)
+        assert last.shape != images.shape or not np.array_equal(last, images)
+        one = make(data_format="channels_first")(images[0].transpose(2, 0, 1), training=True)
+        assert one.shape[0] == 3 and len(one.shape) == 3
+
+
+def test_the_nearest_pixels_are_taken_where_asked_for():
+    classes = np.random.RandomState(0).randint(0, 5, (2, 8, 8, 1)).astype("float32")
+    for layer in (tf.keras.layers.RandomRotation(0.3, interpolation="nearest", seed=1), tf.keras.layers.RandomZoom(0.4, interpolation="nearest", seed=1)):
+        assert set(np.unique(layer(classes, training=True).numpy())) <= set(range(5))
+    with pytest.raises(NotImplementedError, match="bilinear and nearest"):
+        tf.keras.layers.RandomRotation(0.3, interpolation="bicubic")

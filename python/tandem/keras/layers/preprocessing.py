@@ -126,12 +126,15 @@ class CenterCrop(Layer):
 class _RandomImage(Layer):
     def __init__(self, seed=None, data_format=None, **kwargs):
         super().__init__(**kwargs)
-        self.seed = seed
+        self.seed, self.data_format = seed, format_of(data_format)
 
     def call(self, inputs, training=True):
+        from tandem.keras.ops import _image
+
         x = floating(_tandem.convert(inputs))
-        if not training:
-            return x
+        return _image.formatted(x, self.data_format, self._changed_by_chance) if training else x
+
+    def _changed_by_chance(self, x):
         single = x._rank == 3
         y = self._changed(_tandem.expand_dims(x, 0) if single else x)
         return _tandem.squeeze(y, [0]) if single else y
@@ -196,7 +199,7 @@ class RandomCrop(_RandomImage):
     def call(self, inputs, training=True):
         x = floating(_tandem.convert(inputs))
         if not training:
-            return CenterCrop(self.height, self.width)(x)
+            return CenterCrop(self.height, self.width, self.data_format, name=self.name).call(x)
         return super().call(x, training)
 
     def _changed(self, x):
@@ -216,10 +219,14 @@ class _RandomAffine(_RandomImage):
 
     def __init__(self, fill_mode="reflect", interpolation="bilinear", seed=None, fill_value=0.0, **kwargs):
         super().__init__(seed, **kwargs)
+        if interpolation not in ("bilinear", "nearest"):
+            raise NotImplementedError(f"{type(self).__name__}: interpolation={interpolation!r}; bilinear and nearest are accepted")
         self.fill_mode, self.interpolation, self.fill_value = fill_mode, interpolation, fill_value
 
     def _sampled(self, x, ys, xs):
-        """Bilinear values at the places [batch, height, width]; beyond the edge as the fill mode says."""
+        """The values at the places [batch, height, width], bilinear or the nearest; beyond the edge as the fill mode says."""
+        if self.interpolation == "nearest":
+            ys, xs = _tandem.floor(ys + 0.5), _tandem.floor(xs + 0.5)
         n, h, w, c = x._sizes
         h, w = int(h), int(w)
 
