@@ -161,12 +161,15 @@ def eigvals(tensor, name=None):
 
 def pinv(a, rcond=None, validate_args=False, name=None):
     """The pseudo-inverse of matrices."""
-    return _tandem.convert(host(np.linalg.pinv, _tandem.convert(a)))
+    x = _tandem.convert(a)
+    # TensorFlow's cutoff is ten times the larger size times the smallest step of the dtype.
+    cutoff = 10.0 * max(int(s) for s in x._sizes[-2:]) * float(np.finfo(x.dtype.as_numpy_dtype).eps) if rcond is None else np.asarray(rcond)
+    return _tandem.convert(host(lambda m: np.linalg.pinv(m, cutoff).astype(m.dtype), x))
 
 
 def matrix_rank(a, tol=None, validate_args=False, name=None):
     """The number of singular values that are not negligible."""
-    return _tandem.convert(host(np.linalg.matrix_rank, _tandem.convert(a)), 5)
+    return _tandem.convert(host(lambda m: np.asarray(np.linalg.matrix_rank(m, None if tol is None else np.asarray(tol))), _tandem.convert(a)), 5)
 
 
 def expm(input, name=None):

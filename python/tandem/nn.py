@@ -274,6 +274,9 @@ def softmax_cross_entropy_with_logits(labels, logits, axis=-1, name=None):
     """The cross entropy of distributions over classes and logits."""
     logits = _tandem.convert(logits)
     labels = _tandem.cast(_tandem.convert(labels, None, logits._code), logits._code)
+    if axis % logits._rank != logits._rank - 1:
+        order = [i for i in range(logits._rank) if i != axis % logits._rank] + [axis % logits._rank]
+        labels, logits = _tandem.transpose(labels, order), _tandem.transpose(logits, order)
     return _tandem.softmax_cross_entropy_with_logits(labels, logits)
 
 
@@ -306,13 +309,25 @@ def weighted_cross_entropy_with_logits(labels, logits, pos_weight, name=None):
 @op
 def log_poisson_loss(targets, log_input, compute_full_loss=False, name=None):
     """The loss of a Poisson distribution whose logarithmic rate is given."""
-    return _tandem.exp(log_input) - _tandem.convert(log_input) * targets
+    log_input = _tandem.convert(log_input)
+    loss = _tandem.exp(log_input) - log_input * targets
+    if not compute_full_loss:
+        return loss
+    targets = _tandem.cast(_tandem.convert(targets, None, log_input._code), log_input._code)
+    stirling = targets * _tandem.log(targets) - targets + 0.5 * _tandem.log(targets * float(2 * np.pi))
+    is_small = _tandem.logical_and(targets >= 0.0, targets <= 1.0)
+    return loss + _tandem.where(is_small, _tandem.zeros_like(targets), stirling)
 
 
 @op
 def embedding_lookup(params, ids, max_norm=None, name=None):
-    """The rows of a table that ids name."""
-    return _ops.gather._raw(params, ids)
+    """The rows of a table that ids name, shortened to a norm where one is given."""
+    rows = _ops.gather._raw(params, ids)
+    if max_norm is None:
+        return rows
+    axes = list(range(len(ids.shape) if hasattr(ids, "shape") else np.ndim(ids), rows._rank))
+    length = _tandem.sqrt(_tandem.reduce_sum(rows * rows, axes, True))
+    return rows * _tandem.minimum(float(max_norm) / _tandem.maximum(length, 1e-30), 1.0)
 
 
 def compute_average_loss(per_example_loss, sample_weight=None, global_batch_size=None):

@@ -1,5 +1,6 @@
 """Strings, tf.strings: arrays of bytes on the host, for names of files, labels and the like. No op computes with them."""
 
+import builtins
 import re
 
 import numpy as np
@@ -154,8 +155,20 @@ def regex_full_match(input, pattern, name=None):
 
 
 def substr(input, pos, len, unit="BYTE", name=None):
-    """The parts of texts that begin at a place and have a length."""
-    return StringTensor(_each(lambda s: s[int(pos) : int(pos) + int(len)], input))
+    """The parts of texts that begin at a place and have a length, in bytes or in characters."""
+    size = builtins.len
+
+    def part(s, pos, count):
+        whole = s.decode("utf-8", "replace") if unit == "UTF8_CHAR" else s
+        pos = pos + size(whole) if pos < 0 else pos
+        found = whole[pos : pos + count]
+        return found.encode() if isinstance(found, str) else found
+
+    texts, starts, counts = np.broadcast_arrays(StringTensor(input)._array, np.asarray(pos), np.asarray(len))
+    out = np.empty(texts.shape, dtype=object)
+    for place in np.ndindex(out.shape):
+        out[place] = part(texts[place], int(starts[place]), int(counts[place]))
+    return StringTensor(out)
 
 
 def join(inputs, separator="", name=None):
@@ -178,7 +191,7 @@ def reduce_join(inputs, axis=None, keepdims=False, separator="", name=None):
     out = np.empty(moved.shape[:-1], dtype=object)
     for place in np.ndindex(out.shape):
         out[place] = _encoded(separator).join(moved[place])
-    return StringTensor(out)
+    return StringTensor(np.expand_dims(out, axis) if keepdims else out)
 
 
 def split(input, sep=None, maxsplit=-1, name=None):
@@ -205,7 +218,17 @@ def as_string(input, precision=-1, scientific=False, shortest=False, width=-1, f
     """Numbers as texts."""
     _need_values([input])
     array = np.asarray(input)
-    text = (lambda v: f"{v:.{precision}f}") if precision >= 0 else str
+    kind = "e" if scientific else "g" if shortest else "f"
+    plain = (lambda v: f"{v:.{precision}{kind}}") if precision >= 0 else (lambda v: f"{v:{kind}}") if scientific or shortest else str
+
+    def text(v):
+        if isinstance(v, bool):
+            return "true" if v else "false"
+        written = plain(v) if isinstance(v, float) else str(v)
+        if width <= 0:
+            return written
+        return written.zfill(width) if fill == "0" else written.ljust(width) if fill == "-" else written.rjust(width)
+
     return StringTensor(np.array([text(v) for v in array.ravel().tolist()], dtype=object).reshape(array.shape))
 
 

@@ -37,7 +37,7 @@ Tensor.__rmatmul__ = _matmul_operator(Tensor.__rmatmul__, True)
 @op
 def matvec(a, b, transpose_a=False, adjoint_a=False, a_is_sparse=False, b_is_sparse=False, name=None):
     """The product of a matrix and a vector, or of batches of them."""
-    return _tandem.squeeze(_tandem.matmul(a, _tandem.expand_dims(b, -1), transpose_a, False), [-1])
+    return _tandem.squeeze(_tandem.matmul(a, _tandem.expand_dims(b, -1), bool(transpose_a or adjoint_a), False), [-1])
 
 
 @op

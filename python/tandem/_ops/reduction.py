@@ -120,8 +120,15 @@ def cumprod(x, axis=0, exclusive=False, reverse=False, name=None):
 def bincount(arr, weights=None, minlength=None, maxlength=None, dtype=dtypes.int32, name=None, axis=None, binary_output=False):
     """How often each integer occurs, or the sum of its weights."""
     def count(a, w):
-        result = np.bincount(a.ravel(), None if w is None else w.ravel(), minlength or 0)
-        return result[:maxlength] if maxlength is not None else result
+        if axis is not None and a.ndim > 1:  # Each row by itself.
+            size = builtins.max([int(a.max()) + 1 if a.size else 0, int(minlength or 0)])
+            size = size if maxlength is None else builtins.min(size, int(maxlength))
+            rows = [np.bincount(row.ravel(), None if w is None else w[i].ravel(), size)[:size] for i, row in enumerate(a)]
+            result = np.stack(rows)
+        else:
+            result = np.bincount(a.ravel(), None if w is None else w.ravel(), int(minlength or 0))
+            result = result[: int(maxlength)] if maxlength is not None else result
+        return (result > 0).astype(result.dtype) if binary_output else result
 
     w = None if weights is None else host(lambda v: v, _tandem.convert(weights))
     return _tandem.convert(host(lambda a: count(a, w), _tandem.convert(arr)), _code(dtype) if weights is None else weights._code)

@@ -241,12 +241,12 @@ def categorical_focal_crossentropy(y_true, y_pred, alpha=0.25, gamma=2.0, from_l
     """Cross entropy in which predictions that are right already weigh less."""
     y_true, y_pred = _pair(y_true, y_pred)
     if label_smoothing:
-        y_true = y_true * (1.0 - label_smoothing) + label_smoothing / float(y_true._sizes[-1])
+        y_true = y_true * (1.0 - label_smoothing) + label_smoothing / float(y_true._sizes[axis])
     if from_logits:
-        y_pred = _tandem.softmax(y_pred, -1)
-    y_pred = y_pred / _tandem.reduce_sum(y_pred, -1, True)
+        y_pred = _tandem.softmax(y_pred, axis)
+    y_pred = y_pred / _tandem.reduce_sum(y_pred, axis, True)
     p = _tandem.clip(y_pred, _EPSILON, 1.0 - _EPSILON)
-    return _tandem.reduce_sum(alpha * _tandem.pow(1.0 - p, float(gamma)) * -y_true * _tandem.log(p), -1, False)
+    return _tandem.reduce_sum(alpha * _tandem.pow(1.0 - p, float(gamma)) * -y_true * _tandem.log(p), axis, False)
 
 
 @_ops.op

@@ -75,7 +75,12 @@ def dropout(inputs, rate, noise_shape=None, seed=None):
 
 def shuffle(x, axis=0, seed=None):
     """The slices along an axis in a random order."""
-    return _tandem.random_shuffle(x, _seed(seed))
+    x = _tandem.convert(x)
+    if axis % x._rank == 0:
+        return _tandem.random_shuffle(x, _seed(seed))
+    order = list(range(x._rank))
+    order[0], order[axis] = order[axis], order[0]
+    return _tandem.transpose(_tandem.random_shuffle(_tandem.transpose(x, order), _seed(seed)), order)
 
 
 def gamma(shape, alpha, dtype=None, seed=None):

@@ -534,6 +534,8 @@ def dot_product_attention(query, key, value, bias=None, mask=None, scale=None, i
     logits = _ops.einsum("bqhd,bkhd->bhqk", q * scale, k)
     if bias is not None:
         logits = logits + bias
+    if attn_logits_soft_cap is not None:
+        logits = _tandem.tanh(logits / float(attn_logits_soft_cap)) * float(attn_logits_soft_cap)
     if is_causal:
         causal = np.tril(np.ones((_sized(q, 1), _sized(k, 1)), bool))
         mask = causal if mask is None else _tandem.logical_and(_tandem.cast(mask, 7), causal)

@@ -204,7 +204,14 @@ def load_img(path, color_mode="rgb", target_size=None, interpolation="nearest", 
 def img_to_array(img, data_format=None, dtype=None):
     """An image of Pillow's as an array."""
     array = np.asarray(img, dtype or "float32")
-    return array[..., None] if array.ndim == 2 else array
+    array = array[..., None] if array.ndim == 2 else array
+    return array.transpose(2, 0, 1) if _is_first(data_format) else array
+
+
+def _is_first(data_format):
+    from tandem.keras.layers._formats import format_of
+
+    return format_of(data_format) == "channels_first"
 
 
 def array_to_img(x, data_format=None, scale=True, dtype=None):
@@ -212,6 +219,7 @@ def array_to_img(x, data_format=None, scale=True, dtype=None):
     from PIL import Image
 
     x = np.asarray(x, np.float32)
+    x = x.transpose(1, 2, 0) if _is_first(data_format) else x
     if scale:
         x = x - x.min()
         x = x / max(x.max(), 1e-12) * 255
@@ -221,7 +229,7 @@ def array_to_img(x, data_format=None, scale=True, dtype=None):
 
 def save_img(path, x, data_format=None, file_format=None, scale=True, **kwargs):
     """Writes an array to a file of an image."""
-    array_to_img(x, scale=scale).save(path, format=file_format)
+    array_to_img(x, data_format, scale).save(path, format=file_format)
 
 
 def pad_sequences(sequences, maxlen=None, dtype="int32", padding="pre", truncating="pre", value=0.0):
