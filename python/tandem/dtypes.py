@@ -176,7 +176,10 @@ def as_dtype(value):
         raise TypeError(f"Cannot convert {value!r} to a TensorFlow DType") from None
     if name.startswith(("str", "bytes", "object")):
         return string
-    return _by_name[name]
+    found = _by_name.get(name)
+    if found is None:
+        raise TypeError(f"Cannot convert {value!r} to a TensorFlow DType")
+    return found
 
 
 def code_of(value):

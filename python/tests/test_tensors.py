@@ -281,3 +281,9 @@ def test_results_and_errors_are_tensorflows():
     with pytest.raises(TypeError, match="sequence type"):
         tf.nest.assert_same_structure([1], (1,))
     assert tf.nest.map_structure(lambda a, b: a + b, {"a": [1]}, {"a": (2,)}) == {"a": [3]}
+
+
+def test_dtypes_that_tensorflow_has_not_are_no_dtypes():
+    assert tf.float32 != np.dtype("datetime64[s]") and tf.float32 != "none of them"
+    with pytest.raises(TypeError, match="M8"):
+        tf.as_dtype(np.dtype("datetime64[s]"))

@@ -1,6 +1,7 @@
 """Tensor: what Python adds to the extension's class, and how values become tensors."""
 
 import numbers
+import sys
 
 import _tandem
 from tandem import dtypes
@@ -508,9 +509,11 @@ Tensor.to_tensor = lambda self, default_value=None, name=None, shape=None: self 
 Tensor.__array__ = _array
 Tensor.__array_priority__ = 100
 def _dlpack(self, *, max_version=None, copy=None, **kwargs):
-    """Without a copy where the other side knows of memory that cannot be written: DLPack 1.0."""
-    array = _numpy(self)
-    if max_version is not None and max_version[0] >= 1 and not copy:
+    """Without a copy where the other side knows of memory that cannot be written: DLPack 1.0. PyTorch passes over what is said
+    of that, and so gets a copy unless it asks for none."""
+    array = np.asarray(_numpy(self))
+    writes = copy is None and sys._getframe(1).f_globals.get("__name__", "").split(".")[0] == "torch"
+    if max_version is not None and max_version[0] >= 1 and not copy and not writes:
         return array.__dlpack__(max_version=max_version, **kwargs)
     return np.array(array).__dlpack__(**kwargs)
 
