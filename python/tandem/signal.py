@@ -32,13 +32,17 @@ def _wave(a, b, n, sign):
     return np.cos(angle), np.sin(angle)
 
 
+def _times(x, matrix):
+    """The product of rows, or of one row, with a matrix."""
+    if x._rank > 1:
+        return _tandem.matmul(x, matrix, False, False)
+    return _tandem.squeeze(_tandem.matmul(_tandem.expand_dims(x, 0), matrix, False, False), [0])
+
+
 def _product(x, cos, sin):
     """A complex value times the matrix cos + i sin."""
     c, s = _constant(cos, x.real), _constant(sin, x.real)
-    if x.real._rank == 1:
-        return _both(_product(_both(x, lambda v: _tandem.expand_dims(v, 0)), cos, sin), lambda v: _tandem.squeeze(v, [0]))
-    times = lambda v, m: _tandem.matmul(v, m, False, False)  # noqa: E731
-    return ComplexTensor(times(x.real, c) - times(x.imag, s), times(x.real, s) + times(x.imag, c))
+    return ComplexTensor(_times(x.real, c) - _times(x.imag, s), _times(x.real, s) + _times(x.imag, c))
 
 
 def _both(x, f):
@@ -128,7 +132,7 @@ def rfft(input_tensor, fft_length=None, name=None):
     x = _fitted(x, n)
     if n <= _MOST or _factor(n) == n:
         cos, sin = _wave(np.arange(n), np.arange(n // 2 + 1), n, -1)
-        return ComplexTensor(_tandem.matmul(x, _constant(cos, x), False, False), _tandem.matmul(x, _constant(sin, x), False, False))
+        return ComplexTensor(_times(x, _constant(cos, x)), _times(x, _constant(sin, x)))
     return fft(x)[..., : n // 2 + 1]
 
 

@@ -615,3 +615,11 @@ def test_scalars_interleaving_and_schedules_are_as_in_tensorflow():
     one_each = tf.data.Dataset.range(3).interleave(lambda i: tf.data.Dataset.from_tensors(i).repeat(2))
     assert sorted(int(i) for i in one_each) == [0, 0, 1, 1, 2, 2] and len(list(one_each)) == 6
     assert keras.optimizers.schedules.InverseTimeDecay(0.1, 100, 0.5)(np.float64(5)).dtype == tf.float32
+
+
+def test_transforms_of_one_row():
+    x = tf.sin(tf.range(12.0))
+    for f in (tf.signal.rfft, lambda v: tf.signal.fft(tf.complex(v, v * 0.5)), tf.signal.dct):
+        alone, row = f(x), f(x[tf.newaxis])
+        np.testing.assert_allclose(np.asarray(alone.numpy()), np.asarray(row.numpy())[0], atol=1e-6)
+    np.testing.assert_allclose(tf.signal.irfft(tf.signal.rfft(x)), x, atol=1e-6)

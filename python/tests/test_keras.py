@@ -766,3 +766,20 @@ for one, two in zip(train(tf.distribute.OneDeviceStrategy("/cpu:0")), train(tf.d
 print("alike")
 """
     assert "alike" in run("-c", code)
+
+
+def test_metrics_by_themselves_weigh_examples_of_any_type():
+    """Keras 3.15 on TensorFlow gave these values."""
+    y, p, w = np.array([0, 1, 1, 0, 1.0]), np.array([0.1, 0.8, 0.4, 0.6, 0.9]), np.array([1, 2, 0.5, 1, 1.0])
+    found = []
+    for kind in ("AUC", "Precision", "Recall", "BinaryAccuracy", "TruePositives", "FalseNegatives"):
+        metric = getattr(keras.metrics, kind)()
+        metric.update_state(y, p, sample_weight=w)
+        metric.update_state(y.tolist(), p.tolist())
+        metric.update_state(y.astype("int64"), p.astype("f"), w.astype("f"))
+        found.append(round(float(metric.result()), 4))
+    assert found == [0.9, 0.7273, 0.8, 0.6875, 8.0, 2.0]
+    f1 = keras.metrics.F1Score(threshold=0.5)
+    f1.update_state(y[:, None], p[:, None], sample_weight=w)
+    assert f1.result().numpy() == pytest.approx([0.8])
+    assert keras.metrics.binary_accuracy([[0, 1]], [[0.2, 0.3]]).numpy().tolist() == [[1.0, 0.0]]

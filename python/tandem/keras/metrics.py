@@ -233,9 +233,9 @@ def accuracy(y_true, y_pred):
 
 @_ops.op
 def binary_accuracy(y_true, y_pred, threshold=0.5):
-    """The part of predictions on the right side of the threshold."""
+    """1 where a prediction is on the right side of the threshold."""
     y_true, y_pred = _losses._pair(y_true, y_pred)
-    return _tandem.reduce_mean(_tandem.cast(_tandem.equal(y_true, _tandem.cast(y_pred > threshold, y_true._code)), 0), -1, False)
+    return _tandem.cast(_tandem.equal(y_true, _tandem.cast(y_pred > threshold, y_true._code)), 0)
 
 
 @_ops.op
@@ -377,7 +377,7 @@ class _Confusion(Metric):
             y_pred = _tandem.reduce_max(_tandem.one_hot(ranks, int(y_pred._sizes[-1]), 1.0, 0.0, 0), -2, False)
         if self.class_id is not None:
             y_true, y_pred = y_true[..., self.class_id], y_pred[..., self.class_id]
-        weight = None if sample_weight is None else _tandem.reshape(_weights_for(y_pred, sample_weight), (1, -1))
+        weight = None if sample_weight is None else _tandem.cast(_tandem.reshape(_weights_for(y_pred, sample_weight), (1, -1)), 0)
         y_true = _tandem.reshape(y_true, (1, -1)) > 0.5
         y_pred = _tandem.reshape(y_pred, (1, -1)) > _tandem.convert(np.asarray(self.thresholds, np.float32)[:, None], y_pred._code)
         self._count(y_true, y_pred, weight)
@@ -594,7 +594,7 @@ class FBetaScore(Metric):
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         y_true, y_pred = _losses._pair(y_true, y_pred)
-        n = int(y_pred._sizes[-1])
+        n, y_true = int(y_pred._sizes[-1]), _tandem.cast(y_true, 0)
         if self._states is None:
             shape = (n,) if self.average != "micro" else ()
             self._states = [self.add_variable(shape, name=k) for k in ("true_positives", "false_positives", "false_negatives", "intermediate_weights")]
