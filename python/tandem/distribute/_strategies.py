@@ -40,6 +40,7 @@ class MirroredStrategy(Strategy):
             raise ValueError(f"cross_device_ops is {cross_device_ops!r}; ReductionToOneDevice, NcclAllReduce and HierarchicalCopyAllReduce are accepted")
         reduction = 0 if cross_device_ops is None else cross_device_ops._reduction
         super().__init__(_tandem.mirrored_strategy(_device_names(devices), reproducible_shards, reduction, shard_code(shard)))
+        self._has_variables_in_parts = shard == "variables"
 
 
 class OneDeviceStrategy(Strategy):

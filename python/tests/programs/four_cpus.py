@@ -175,3 +175,46 @@ def test_merge_call_sees_the_values_of_all_replicas():
 
     total, mean = (strategy.experimental_local_results(v) for v in strategy.run(step))
     assert [float(v) for v in total] == [60.0] * 4 and [float(v) for v in mean] == [1.5] * 4
+
+
+class Limit(keras.constraints.Constraint):
+    def __call__(self, w):
+        return tf.clip_by_value(w, -0.4, 0.4)
+
+
+class Momentum(keras.optimizers.Optimizer):
+    def build(self, variables):
+        if not self.built:
+            super().build(variables)
+            self.kept = [self.add_variable_from_reference(v, "kept") for v in variables]
+
+    def update_step(self, gradient, variable, learning_rate):
+        kept = self.kept[self._get_variable_index(variable)]
+        kept.assign(0.9 * kept + gradient)
+        variable.assign_sub(tf.cast(learning_rate, variable.dtype) * kept)
+
+
+def trained(strategy, optimizer):
+    import contextlib
+
+    keras.utils.set_random_seed(6)
+    x = np.random.default_rng(3).normal(size=(37, 4))
+    with strategy.scope() if strategy is not None else contextlib.nullcontext():
+        model = keras.Sequential([keras.Input((4,)), layers.Dense(6, activation="tanh", kernel_constraint=Limit()), layers.Dense(5, activation="tanh"), layers.Dense(1)])
+        model.compile(optimizer(), "mse")
+    model.fit(x, x.sum(1, keepdims=True), batch_size=10, epochs=2, shuffle=False, verbose=0)
+    return model.get_weights()
+
+
+@pytest.mark.parametrize("optimizer", [lambda: Momentum(0.05), lambda: keras.optimizers.Nadam(0.02), lambda: keras.optimizers.Lion(0.01)], ids=["own", "nadam", "lion"])
+def test_optimizers_written_in_ops_and_constraints_train_on_replicas(optimizer):
+    alone = trained(None, optimizer)
+    assert np.abs(alone[0]).max() <= 0.4
+    for strategy in (
+        tf.distribute.MirroredStrategy(), tf.distribute.experimental.CentralStorageStrategy(), tf.distribute.MirroredStrategy(shard="gradients"),
+        tf.distribute.PipelineStrategy(stages=2, microbatches=2), tf.distribute.PipelineStrategy(stages=1, microbatches=3),
+    ):
+        for a, b in zip(alone, trained(strategy, optimizer)):
+            np.testing.assert_allclose(a, b, atol=1e-9)
+    with pytest.raises(NotImplementedError, match="written in ops"):
+        trained(tf.distribute.MirroredStrategy(shard="variables"), optimizer)

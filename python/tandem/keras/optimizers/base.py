@@ -374,7 +374,11 @@ class Optimizer(_objects.Configured):
         """Servers make the updates of the library's optimizers, in steps that workers run."""
         if state.schedules and not state.in_replica:
             raise RuntimeError("gradients are applied in a function that a ClusterCoordinator schedules, outside of strategy.run: put the step into strategy.run")
-        if not state.in_replica or self._tandem_strategy is None or not self._tandem_strategy._has_servers:
+        if not state.in_replica or self._tandem_strategy is None:
+            return
+        if self._native is None and self._tandem_strategy._has_variables_in_parts:
+            raise NotImplementedError(f"shard=\"variables\" with an optimizer that is written in ops, {type(self).__name__}; SGD, RMSprop, Adagrad, Adam and AdamW are accepted, or shard=\"gradients\"")
+        if not self._tandem_strategy._has_servers:
             return
         what = None
         if self._native is None:
