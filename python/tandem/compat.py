@@ -22,6 +22,21 @@ def as_str(value):
 as_text = as_str_any = as_str
 
 
+def dimension_value(dimension):
+    """A size of a shape: a number, or None."""
+    return getattr(dimension, "value", dimension)
+
+
+def dimension_at_index(shape, index):
+    """A size of a shape, None where the number of axes is not known."""
+    return None if shape.rank is None else shape[index]
+
+
+def path_to_str(path):
+    """A path as a text."""
+    return path.__fspath__() if hasattr(path, "__fspath__") else as_str_any(path)
+
+
 def _noop(*args, **kwargs):
     pass
 

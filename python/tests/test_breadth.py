@@ -623,3 +623,9 @@ def test_transforms_of_one_row():
         alone, row = f(x), f(x[tf.newaxis])
         np.testing.assert_allclose(np.asarray(alone.numpy()), np.asarray(row.numpy())[0], atol=1e-6)
     np.testing.assert_allclose(tf.signal.irfft(tf.signal.rfft(x)), x, atol=1e-6)
+
+
+def test_sizes_as_programs_of_both_versions_ask_for_them():
+    shape = tf.TensorShape([3, None])
+    assert [tf.compat.dimension_value(d) for d in shape] == [3, None] and tf.compat.dimension_at_index(shape, 0) == 3
+    assert tf.compat.dimension_at_index(tf.TensorShape(None), 0) is None and tf.compat.path_to_str("a") == "a"
