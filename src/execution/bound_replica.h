@@ -16,6 +16,8 @@ namespace tandem::graph {
 struct Instance {
   std::shared_ptr<const Plan> plan;
   ValueMap<void*> addresses;      ///< The address of each value.
+  /// The memory of variables on a device with a queue: stores may give theirs back.
+  std::vector<std::shared_ptr<Buffer>> variables;
   uint64_t arena_generation = 0;  ///< The generation of the arena that `addresses` point into.
   /// The bodies that each result can use again.
   std::vector<std::vector<std::shared_ptr<TensorBody>>> pool;

@@ -253,6 +253,10 @@ Instance& Execution::instance_for(BoundReplica& replica, int64_t rows) {
     if (value.source == Value::Source::range) {
       instance->addresses[v] = cross_device_ ? cross_device_->variable(replica.index, v)
                                              : value.range.data(*replica.device, replica.index);
+      if (!replica.device->works_on_threads()) {
+        const auto& components = value.range.block->components();
+        instance->variables.insert(instance->variables.end(), components.begin(), components.end());
+      }
     }
     if (value.source == Value::Source::constant) {
       Tensor& constant = replica.constants[v];

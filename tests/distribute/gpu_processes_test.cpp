@@ -14,6 +14,7 @@
 #include "distribute/pipeline_strategy.h"
 #include "distribute/strategy_body.h"
 #include "graph/program.h"
+#include "harness/free_port.h"
 #include "harness/opencl.h"
 #include "harness/throws.h"
 #include "tandem/checkpoint.h"
@@ -354,6 +355,31 @@ TEST(GpuShardProcesses, OnOpenClDevices) {
       devices::reset_devices();
     });
   }
+}
+
+/// The library's own transport, over which joins go on while devices compute.
+TEST(GpuShardProcesses, OverTheTransportOfUsers) {
+  in_processes(2, [](const GroupPtr& group) {
+    for (const Shard shard : {Shard::gradients, Shard::variables}) {
+      use_cpus(1);
+      const Doubles wanted = trained(optimizers::Adam(0.01));
+      use_gpus(2);
+      std::vector<std::string> addresses =
+          group->gather_texts("port", std::to_string(harness::free_port()));
+      for (std::string& address : addresses) address = "127.0.0.1:" + address;
+      const train::ClusterSpec spec({{"worker", addresses}});
+      const MultiWorkerMirroredStrategy strategy(
+          {.devices = names_of(2),
+           .communication = {.transport = "tcp"},
+           .shard = shard,
+           .cluster_resolver = std::make_shared<cluster_resolver::SimpleClusterResolver>(
+               spec, "worker", group->rank())});
+      const auto scope = strategy.scope();
+      expect_close(trained(optimizers::Adam(0.01)), wanted, 1e-9);
+      group->gather_texts("end", "");
+    }
+    devices::reset_devices();
+  });
 }
 
 TEST(GpuShardProcesses, EachDeviceHoldsItsParts) {

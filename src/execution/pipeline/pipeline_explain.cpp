@@ -203,9 +203,11 @@ MemoryPlan PipelineRun::plan_of_stage(size_t pipeline, int stage, int64_t rows) 
 /// The memory that variables of this process take when the first run begins.
 MemoryPlan PipelineRun::plan_of_variables() const {
   MemoryPlan plan;
+  std::set<const StoreBlock*> counted;
   for (const KeptVariable& variable : function_.kept) {
     const StoreBlock& block = *variable.range.block;
     if (block.has_memory() || !includes(variable.processes, group_->rank())) continue;
+    if (!counted.insert(&block).second) continue;
     for (const std::shared_ptr<Buffer>& component : block.components()) {
       add(plan, {.devices = {{.name = component->device()->name(),
                               .copy_bytes = devices::Allocator::rounded(block.bytes())}}});
