@@ -15,7 +15,7 @@ namespace tandem::graph {
 /// A plan's addresses for one replica.
 struct Instance {
   std::shared_ptr<const Plan> plan;
-  ValueMap<void*> addresses;      ///< The address of each value.
+  ValueMap<void*> addresses;  ///< The address of each value.
   /// The memory of variables on a device with a queue: stores may give theirs back.
   std::vector<std::shared_ptr<Buffer>> variables;
   uint64_t arena_generation = 0;  ///< The generation of the arena that `addresses` point into.
