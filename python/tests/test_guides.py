@@ -355,3 +355,49 @@ def test_metrics_of_several_values_train_and_are_shown(capsys):
     logs = model.fit(x, y, verbose=2).history
     np.testing.assert_allclose(logs["f1_score"][0], [0.8], rtol=1e-6)
     assert "f1_score: 0.8000" in capsys.readouterr().out
+
+
+def test_models_that_begin_between_layers(tmp_path):
+    inputs = keras.Input((6,))
+    hidden = keras.layers.Dense(4, name="hidden")(inputs)
+    whole = keras.Model(inputs, keras.layers.Dense(2)(hidden))
+    rest = keras.Model(whole.get_layer("hidden").output, whole.output)
+    assert rest.count_params() == 10 and [type(layer).__name__ for layer in rest.layers] == ["InputLayer", "Dense"] and rest.layers[0].name.endswith("CLONE")
+    x = np.random.RandomState(0).normal(size=(3, 6)).astype("float32")
+    first = keras.Model(whole.input, hidden)
+    np.testing.assert_allclose(rest(first(x)), whole(x), rtol=1e-5)
+    rest.save(tmp_path / "rest.keras")
+    np.testing.assert_allclose(keras.models.load_model(tmp_path / "rest.keras")(first(x)), whole(x), rtol=1e-5)
+
+
+@keras.saving.register_keras_serializable(package="guides")
+class OfOnesOwn(keras.Model):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.inner, self.outer = keras.layers.Dense(4, activation="relu"), keras.layers.Dense(1)
+
+    def call(self, x):
+        return self.outer(self.inner(x))
+
+
+def test_models_of_ones_own_have_their_weights_as_soon_as_they_are_read(tmp_path):
+    model, x, y = OfOnesOwn(), np.ones((8, 3), "float32"), np.ones((8, 1), "float32")
+    model.compile("adam", "mse")
+    model.fit(x, y, verbose=0)
+    model.save(tmp_path / "model.keras")
+    read = keras.models.load_model(tmp_path / "model.keras")
+    assert read.built and read.count_params() == 21 and int(read.optimizer.iterations) == 1
+    np.testing.assert_allclose(read.evaluate(x, y, verbose=0), model.evaluate(x, y, verbose=0), rtol=1e-5)
+
+
+def test_clones_are_compiled_as_their_models():
+    model = small()
+    clone = keras.models.clone_model(model)
+    assert clone.compiled and clone.optimizer is not model.optimizer and clone.loss == "mse"
+
+
+def test_a_loss_that_was_compiled_wants_targets():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, kernel_regularizer="l2")])
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="`y` is None"):
+        model.fit(np.ones((4, 2)), verbose=0)

@@ -92,6 +92,8 @@ class CompileLoss:
         if self._losses is None:
             self.build(y_pred, names)
         keys = sorted(y_pred) if isinstance(y_pred, dict) else names
+        if y_true is None and any(loss is not None for loss in self._losses):
+            raise ValueError("The model was compiled with a loss, which compares predictions with targets: `y` is None.")
         flat_true = _aligned(y_true, y_pred, keys, len(flat_pred))
         flat_weight = _aligned(sample_weight, y_pred, keys, len(flat_pred), repeat=True)
         total = None

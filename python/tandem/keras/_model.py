@@ -88,6 +88,16 @@ def _alone(outputs):
     return outputs[0] if isinstance(outputs, (list, tuple)) and len(outputs) == 1 else outputs
 
 
+def _begun_at_inputs(graph):
+    """The graph, where it begins with inputs; one that begins between layers gets inputs of its own there, as in Keras."""
+    is_input = [t._node is None or isinstance(t._node.operation, InputLayer) for t in graph.flat_inputs]
+    if all(is_input) or graph.missing is not None:
+        return graph
+    given = [t if keeps else InputLayer(batch_shape=t.shape, dtype=t.dtype, name=f"{t.name}CLONE")._tandem_inbound[0].outputs for t, keeps in zip(graph.flat_inputs, is_input)]
+    inputs = nest.pack_sequence_as(graph.inputs, given) if nest.is_nested(graph.inputs) else given[0]
+    return _Graph(inputs, graph.run(given))
+
+
 def _only(shapes):
     return shapes[0] if len(shapes) == 1 else shapes
 
@@ -171,7 +181,7 @@ class Model(Trainer, Layer):
             self._set_graph(inputs, outputs)
 
     def _set_graph(self, inputs, outputs):
-        self._tandem_graph = _Graph(inputs, outputs)
+        self._tandem_graph = _begun_at_inputs(_Graph(inputs, outputs))
         self._graph_layers = [o for o in self._tandem_graph.operations if isinstance(o, Layer)]
         self.built = True
 
@@ -661,12 +671,22 @@ def clone_model(model, input_tensors=None, clone_function=None, call_function=No
     if clone_function is None:
         own = {type(layer).__name__: type(layer) for layer in model._flatten_layers() if not type(layer).__module__.startswith("tandem")}
         with saving.CustomObjectScope(own):
-            return type(model).from_config(model.get_config())
+            return _compiled_alike(type(model).from_config(model.get_config()), model)
     if isinstance(model, Sequential):
         other = Sequential(name=model.name)
         if model._input_layer is not None:
             other.add(InputLayer(batch_shape=model._input_layer.batch_shape, dtype=model._input_layer._input_dtype))
         for layer in model.layers:
             other.add(clone_function(layer))
-        return other
-    return saving.cloned(model, clone_function)
+        return _compiled_alike(other, model)
+    return _compiled_alike(saving.cloned(model, clone_function), model)
+
+
+def _compiled_alike(other, model):
+    """A clone of a model, compiled as the model is, with an optimizer of its own."""
+    if model.compiled and not other.compiled:
+        settings = dict(model.get_compile_config() or {})
+        if hasattr(model.optimizer, "get_config") and settings.get("optimizer") is not None:
+            settings["optimizer"] = type(model.optimizer).from_config(model.optimizer.get_config())
+        other.compile_from_config(settings)
+    return other

@@ -33,7 +33,7 @@ class TrainingSteps:
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """The loss of predictions with the terms that layers added; may be overridden."""
         losses = []
-        if self._compile_loss is not None and y is not None:
+        if self._compile_loss is not None:
             value = self._compile_loss(y, y_pred, sample_weight, self._output_names(y_pred))
             if value is not None:
                 losses.append(value)

@@ -105,7 +105,8 @@ def _now():
 def _input_shape(model):
     graph = getattr(model, "_tandem_graph", None)
     if graph is None:
-        return None
+        built = (getattr(model, "get_build_config", dict)() or {}).get("input_shape")
+        return [None, *built[1:]] if isinstance(built, tuple) and built else None
     return [list(t.shape) for t in graph.flat_inputs] if len(graph.flat_inputs) > 1 else list(graph.flat_inputs[0].shape)
 
 
@@ -149,7 +150,7 @@ def load_model(filepath, custom_objects=None, compile=True, safe_mode=True, **kw
             model = deserialize_keras_object({k: v for k, v in config.items() if k not in ("build_config", "compile_config")})
             shape = (config.get("build_config") or {}).get("input_shape")
             if shape and not model.built:
-                model.build(shape)
+                shape = _built(model, shape)
             with _h5py().File(io.BytesIO(archive.read("model.weights.h5")), "r") as file:
                 if not _named_layers(model) and shape is None and len(file.keys()):
                     model._weights_to_read = archive.read("model.weights.h5")
@@ -160,6 +161,18 @@ def load_model(filepath, custom_objects=None, compile=True, safe_mode=True, **kw
                 if compile and "optimizer/vars" in file and getattr(model, "optimizer", None) is not None and model.trainable_variables:
                     _restore_optimizer(model, file["optimizer/vars"])
     return model
+
+
+def _built(model, shape):
+    """The shape, where the model makes its weights for it. One of one's own may want other inputs than floating ones; it reads its weights later."""
+    try:
+        model.build(shape)
+    except Exception:  # noqa: BLE001
+        if getattr(model, "_tandem_graph", None) is not None or hasattr(model, "_stack"):
+            raise
+        model.built = False
+        return None
+    return shape
 
 
 def _load_legacy(file, filepath, compile):
