@@ -344,3 +344,16 @@ def test_folders_without_labels_have_no_classes(tmp_path, capsys):
     texts = tf.keras.utils.text_dataset_from_directory(tmp_path, label_mode=None, shuffle=False)
     assert capsys.readouterr().out == "Found 2 files.\n" and texts.class_names is None
     assert next(iter(texts)).numpy().tolist() == [b"a text", b"b text"]
+
+
+def test_weights_of_classes_go_by_rounded_labels_also_negative_ones():
+    x = np.linspace(-1, 1, 64).reshape(32, 2).astype("float32")
+    y = x @ np.array([[1.0], [2.0]], "float32")
+
+    def loss(targets, weights):
+        model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1, kernel_initializer="ones")])
+        model.compile(tf.keras.optimizers.SGD(0.05), "mse")
+        return model.fit(x, targets, class_weight=weights, verbose=0).history["loss"][0]
+
+    assert loss(y, {0: 1.0, 1: 2.0}) == pytest.approx(0.366, abs=1e-5)
+    assert loss(np.sign(y), {-1: 0.5, 1: 2.0}) == pytest.approx(0.42863, abs=1e-5)

@@ -125,21 +125,13 @@ def split_off(data, fraction):
     return tuple(part(d, 0, at) for d in (x, y, sample_weight)), tuple(part(d, at, rows) for d in (x, y, sample_weight))
 
 
-def _class_weights(class_weight):
-    most = max(int(k) for k in class_weight) + 1
-    table = np.ones(most, np.float32)
-    for k, v in class_weight.items():
-        table[int(k)] = v
-    return table
-
-
 class Batches:
     """The batches of an epoch, again and again."""
 
     def __init__(self, x, y, sample_weight, batch_size, steps, shuffle, class_weight, model, is_predict=False):
         self._limit = None if steps is None else int(steps)
         self._most = config.max_steps_per_epoch()
-        self._class_weight = None if not class_weight else _class_weights(class_weight)
+        self._class_weight = None if not class_weight else {int(k): v for k, v in class_weight.items()}
         self._going = None
         self._kept = None
         self.seen = None
@@ -295,12 +287,9 @@ class Batches:
             labels = _ops.argmax(labels, -1)
         elif labels._rank > 1:
             labels = _tandem.squeeze(labels, [-1])
-        labels = np.asarray(labels.numpy()).astype(np.int64)
-        table = self._class_weight
-        own = np.ones(labels.shape, np.float32)
-        known = labels < len(table)
-        own[known] = table[labels[known]]
-        own = _tandem.convert(own)
+        classes, places = np.unique(np.round(np.asarray(labels.numpy())).astype(np.int64), return_inverse=True)
+        weights = np.array([self._class_weight.get(int(each), 1.0) for each in classes], np.float32)
+        own = _tandem.convert(weights[places.reshape(labels.shape)])
         return (x, y, own if weight is None else own * weight)
 
 
