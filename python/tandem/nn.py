@@ -4,6 +4,7 @@ import numpy as np
 
 import _tandem
 from tandem import _ops
+from tandem._ops import networks as _networks
 from tandem._names import words as _words
 from tandem._names import missing as _missing
 from tandem._ops import (  # noqa: F401
@@ -274,10 +275,10 @@ def softmax_cross_entropy_with_logits(labels, logits, axis=-1, name=None):
     """The cross entropy of distributions over classes and logits."""
     logits = _tandem.convert(logits)
     labels = _tandem.cast(_tandem.convert(labels, None, logits._code), logits._code)
-    if axis % logits._rank != logits._rank - 1:
+    if axis not in (-1, logits._rank - 1):
         order = [i for i in range(logits._rank) if i != axis % logits._rank] + [axis % logits._rank]
         labels, logits = _tandem.transpose(labels, order), _tandem.transpose(logits, order)
-    return _tandem.softmax_cross_entropy_with_logits(labels, logits)
+    return _networks.cross_entropy_of_distributions(labels, logits)
 
 
 @op

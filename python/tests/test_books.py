@@ -357,3 +357,21 @@ def test_weights_of_classes_go_by_rounded_labels_also_negative_ones():
 
     assert loss(y, {0: 1.0, 1: 2.0}) == pytest.approx(0.366, abs=1e-5)
     assert loss(np.sign(y), {-1: 0.5, 1: 2.0}) == pytest.approx(0.42863, abs=1e-5)
+
+
+def test_cross_entropy_of_labels_that_do_not_sum_to_one_has_the_gradient_of_tensorflow():
+    labels = np.array([[1, 1, 0], [0, 1, 1]], "float32")
+    logits = tf.Variable([[0.5, -1.0, 2.0], [0.0, 1.0, -1.0]])
+    cross_entropy = tf.keras.losses.CategoricalCrossentropy(reduction="none")
+    for loss in (
+        lambda: tf.nn.softmax_cross_entropy_with_logits(labels, logits), lambda: cross_entropy(labels, tf.keras.activations.softmax(logits)),
+        lambda: tf.keras.losses.CategoricalCrossentropy(from_logits=True, reduction="none")(labels, logits),
+        lambda: tf.nn.softmax_cross_entropy_with_logits(labels.T, tf.transpose(logits), axis=0),
+    ):
+        with tf.GradientTape() as tape:
+            value = loss()
+        np.testing.assert_allclose(value, [4.9826198, 2.8152101], rtol=1e-6)
+        np.testing.assert_allclose(tape.gradient(value, logits), [[-0.82471, -0.96089, 0.7856], [0.24473, -0.33476, -0.90997]], atol=1e-5)
+    with tf.GradientTape() as tape:
+        value = cross_entropy(labels, tf.nn.softmax(logits))
+    np.testing.assert_allclose(tape.gradient(value, logits), [[-0.64942, -0.92177, 1.57119], [0.48946, 0.33048, -0.81994]], atol=1e-5)
