@@ -375,3 +375,14 @@ def test_cross_entropy_of_labels_that_do_not_sum_to_one_has_the_gradient_of_tens
     with tf.GradientTape() as tape:
         value = cross_entropy(labels, tf.nn.softmax(logits))
     np.testing.assert_allclose(tape.gradient(value, logits), [[-0.64942, -0.92177, 1.57119], [0.48946, 0.33048, -0.81994]], atol=1e-5)
+
+
+def test_configurations_keep_tuples():
+    model = tf.keras.Sequential([tf.keras.Input((4, 2)), tf.keras.layers.Conv1D(1, 3)])
+    first, second = model.get_config()["layers"]
+    assert first["config"]["batch_shape"] == (None, 4, 2) and second["config"]["kernel_size"] == (3,)
+    a = tf.keras.Input((2,))
+    entry = tf.keras.Model(a, tf.keras.layers.Reshape((2, 1))(a)).get_config()["layers"][1]
+    assert entry["config"]["target_shape"] == (2, 1) and entry["inbound_nodes"][0]["args"][0]["config"]["shape"] == (None, 2)
+    again = tf.keras.models.model_from_json(model.to_json())
+    assert again.get_config()["layers"][1]["config"]["kernel_size"] == (3,)

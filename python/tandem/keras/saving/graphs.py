@@ -26,7 +26,7 @@ def functional_config(model):
 
     def encode(value):
         if isinstance(value, KerasTensor):
-            return {"class_name": "__keras_tensor__", "config": {"shape": list(value.shape), "dtype": value.dtype, "keras_history": list(places[id(value)])}}
+            return {"class_name": "__keras_tensor__", "config": {"shape": tuple(value.shape), "dtype": value.dtype, "keras_history": list(places[id(value)])}}
         if isinstance(value, list):
             return [encode(v) for v in value]
         if isinstance(value, tuple):

@@ -69,7 +69,8 @@ def serialize_keras_object(obj):
     if obj is None or isinstance(obj, (bool, int, float, str)):
         return obj
     if isinstance(obj, (list, tuple)):
-        return [serialize_keras_object(o) for o in obj]
+        parts = [serialize_keras_object(o) for o in obj]
+        return tuple(parts) if isinstance(obj, tuple) else parts
     if isinstance(obj, dict):
         return {k: serialize_keras_object(v) for k, v in obj.items()}
     if isinstance(obj, np.generic):
