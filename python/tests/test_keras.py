@@ -460,7 +460,7 @@ def test_texts_are_counted_and_weighed():
     lookup = keras.layers.IntegerLookup(vocabulary=[1, 2, 3], output_mode="binary", num_oov_indices=0)
     assert [lookup(tf.constant(v)).numpy().tolist() for v in (2, [1, 3], [[1], [3]])] == [[0, 1, 0], [1, 0, 1], [[1, 0, 0], [0, 0, 1]]]
     with pytest.raises(ValueError, match="one_hot, multi_hot"):
-        keras.layers.StringLookup(output_mode="tf_idf")
+        keras.layers.StringLookup(output_mode="tf_idff")
 
 
 def test_steps_of_models_are_saved(tmp_path):

@@ -383,20 +383,25 @@ def _by_count(counts):
 class _Lookup(Layer):
     """Numbers of words or values; done on the host, but for numbers of integers."""
 
-    def __init__(self, vocabulary=None, num_oov_indices=1, mask_token=None, oov_token=None, max_tokens=None, output_mode="int", invert=False, **kwargs):
-        for name in ("encoding", "idf_weights", "sparse", "pad_to_max_tokens", "vocabulary_dtype"):
+    def __init__(self, vocabulary=None, num_oov_indices=1, mask_token=None, oov_token=None, max_tokens=None, output_mode="int", invert=False, idf_weights=None, pad_to_max_tokens=False, **kwargs):
+        for name in ("encoding", "sparse", "vocabulary_dtype"):
             kwargs.pop(name, None)
         super().__init__(**kwargs)
+        if pad_to_max_tokens and max_tokens is None:
+            raise ValueError(f"If pad_to_max_tokens is True, must set `max_tokens`. Received: max_tokens={max_tokens}")
+        self.pad_to_max_tokens, self._idf = pad_to_max_tokens, None
         self.num_oov_indices, self.mask_token, self.oov_token, self.max_tokens = num_oov_indices, mask_token, oov_token, max_tokens
-        self.output_mode, self.invert = _encoding(type(self).__name__, output_mode, "int", "one_hot", "multi_hot", "count"), invert
+        self.output_mode, self.invert = _encoding(type(self).__name__, output_mode, "int", "one_hot", "multi_hot", "count", "tf_idf"), invert
         self.autocast = False
         self._words = []
         self._table = None  # The numbers of the words, once there is a vocabulary.
+        if vocabulary is not None and (idf_weights is None) != (output_mode != "tf_idf"):
+            raise ValueError(f"`idf_weights` must be set if `output_mode` is 'tf_idf' and a vocabulary is given, and only then. Received: idf_weights={idf_weights} and output_mode={output_mode}")
         if vocabulary is not None:
             if isinstance(vocabulary, str):
                 with open(vocabulary, encoding="utf-8") as file:
                     vocabulary = file.read().splitlines()
-            self.set_vocabulary(vocabulary)
+            self.set_vocabulary(vocabulary, idf_weights)
 
     def _special(self):
         return ([self.mask_token] if self.mask_token is not None else []) + [self.oov_token] * self.num_oov_indices
@@ -408,19 +413,29 @@ class _Lookup(Layer):
             words = words[len(special) :]
         self._words = words
         self._table = {w: i + len(special) for i, w in enumerate(words)}
+        if idf_weights is not None:
+            weights = np.asarray(idf_weights, np.float32)[-len(words) :]
+            unknown = np.full(len(special), weights.mean() if len(weights) else 1.0, np.float32)
+            unknown[: len(special) - self.num_oov_indices] = 0.0
+            self._idf = np.concatenate([unknown, weights])
 
     def adapt(self, data, batch_size=None, steps=None):
         from collections import Counter
 
-        counts = Counter()
+        counts, rows_with, rows = Counter(), Counter(), 0
         batches = data if hasattr(data, "_open") else [data]
         for batch in batches:
-            values = batch.numpy() if hasattr(batch, "numpy") else np.asarray(batch)
+            values = np.asarray(batch.numpy() if hasattr(batch, "numpy") else batch)
             counts.update(self._plain(v) for v in np.ravel(values).tolist())
+            if self.output_mode == "tf_idf":
+                for row in values.reshape(len(values), -1).tolist():
+                    rows_with.update({self._plain(v) for v in row})
+                rows += len(values)
         words = _by_count(counts)
         if self.max_tokens is not None:
             words = words[: self.max_tokens - len(self._special())]
-        self.set_vocabulary(np.array(words, dtype=object))
+        rarity = [np.log(1 + rows / (1 + rows_with[w])) for w in words] if self.output_mode == "tf_idf" else None
+        self.set_vocabulary(np.array(words, dtype=object), rarity)
 
     def get_vocabulary(self, include_special_tokens=True):
         return (self._special() if include_special_tokens else []) + list(self._words)
@@ -443,21 +458,29 @@ class _Lookup(Layer):
             numbers = _tandem.convert(np.array([self._number_of(self._plain(v)) for v in values.ravel().tolist()], np.int64).reshape(values.shape))
         if self.output_mode == "int":
             return numbers
-        hot = _tandem.one_hot(numbers, self.vocabulary_size(), 1.0, 0.0, 6)
+        hot = _tandem.one_hot(numbers, self._width(), 1.0, 0.0, 6 if self._idf is None else 0)
+        if self._idf is not None:
+            hot = hot * np.concatenate([self._idf, np.zeros(self._width() - len(self._idf), np.float32)])
         if self.output_mode == "one_hot":
             return _tandem.squeeze(hot, [-2]) if hot._rank > 2 and hot._sizes[-2] == 1 else hot
         if hot._rank == 1:
             return hot
         return _tandem.reduce_max(hot, -2, False) if self.output_mode == "multi_hot" else _tandem.reduce_sum(hot, -2, False)
 
+    def _width(self):
+        """The size of what stands for a row of values."""
+        return int(self.max_tokens) if self.pad_to_max_tokens else self.vocabulary_size()
+
     def _numbers_in_a_trace(self, inputs):
         """Each integer is compared with all that are known."""
         special = len(self._special())
         unknown = 1 if self.mask_token is not None else 0
         x = _tandem.expand_dims(_tandem.cast(inputs, 6), -1)
-        places = np.arange(special, special + len(self._words), dtype=np.int64) - unknown
+        places = np.arange(special, special + len(self._words), dtype=np.int64)
         found = _tandem.cast(_tandem.equal(x, np.asarray(self._words, np.int64)), 6)
-        numbers = _tandem.reduce_sum(found * places, -1, False) + unknown
+        numbers = _tandem.reduce_sum(found * places, -1, False)
+        others = _tandem.mod(_tandem.cast(inputs, 6), max(self.num_oov_indices, 1)) + unknown
+        numbers = _tandem.where(_tandem.greater(_tandem.reduce_sum(found, -1, False), 0), numbers, others)
         if self.mask_token is None:
             return numbers
         return _tandem.where(_tandem.equal(_tandem.cast(inputs, 6), int(self.mask_token)), _tandem.zeros_like(numbers), numbers)
@@ -474,7 +497,12 @@ class _Lookup(Layer):
             if text_probes:
                 return 0
             raise ValueError(f"{value!r} is not in the vocabulary, and there is no number for unknown values")
-        return 1 if self.mask_token is not None else 0
+        first = 1 if self.mask_token is not None else 0
+        if self.num_oov_indices == 1:
+            return first
+        from tandem._ops.fingerprint import fingerprint
+
+        return first + (fingerprint(value.encode()) if self._is_text else value) % self.num_oov_indices
 
     @property
     def _takes_texts(self):
@@ -493,7 +521,7 @@ class _Lookup(Layer):
         if self.output_mode == "int":
             return KerasTensor(inputs.shape, "int64")
         lead = inputs.shape[:-1] if len(inputs.shape) > 1 else inputs.shape
-        return KerasTensor((*lead, self.vocabulary_size()), "int64")
+        return KerasTensor((*lead, self._width()), "int64" if self.output_mode != "tf_idf" else "float32")
 
 
 class StringLookup(_Lookup):
