@@ -144,6 +144,31 @@ TEST_F(Mirrored, AssignsInsideRunNeedAnAggregation) {
   EXPECT_FLOAT_EQ(value_after(VariableAggregation::only_first_replica), 3);
 }
 
+TEST_F(Mirrored, ValuesThatReplicasShareAreAssignedWithoutAnAggregation) {
+  const MirroredStrategy strategy;
+  const auto scope = strategy.scope();
+  const Variable slot(Tensor(1.f), {.name = "slot"});
+  const Variable weight(Tensor(10.f), {.name = "weight"});
+  const auto step = function([&](const Tensor& x) {
+    const Tensor sum = get_replica_context()->all_reduce(ReduceOp::sum, reduce_sum(x));
+    slot.assign(slot.value() * 0.5f + sum);
+    weight.assign_sub(slot.value() * 2.f);
+    weight.assign(minimum(weight.value(), 3.f));
+  });
+  strategy.run(step, strategy.split(Tensor::from({1.f, 2.f, 3.f}, {3})));
+  EXPECT_FLOAT_EQ(slot.value().item<float>(), 6.5f);
+  EXPECT_FLOAT_EQ(weight.value().item<float>(), -3.f);
+
+  const auto of_its_own = function([&](const Tensor& x) {
+    slot.assign(cast(get_replica_context()->replica_id_in_sync_group(), DType::float32));
+    return x;
+  });
+  EXPECT_NE(error_of<InvalidArgument>([&] {
+              strategy.run(of_its_own, strategy.split(fill({4}, 1)));
+            }).find("the replicas' values may differ"),
+            std::string::npos);
+}
+
 TEST_F(Mirrored, ArgumentsThatDisagreeAreNamed) {
   const MirroredStrategy strategy;
   const auto sum = function([](const Tensor& a, const Tensor& b) { return a + b; });
