@@ -194,7 +194,7 @@ class Momentum(keras.optimizers.Optimizer):
         variable.assign_sub(tf.cast(learning_rate, variable.dtype) * kept)
 
 
-def trained(strategy, optimizer):
+def weights_after(strategy, optimizer):
     import contextlib
 
     keras.utils.set_random_seed(6)
@@ -208,13 +208,13 @@ def trained(strategy, optimizer):
 
 @pytest.mark.parametrize("optimizer", [lambda: Momentum(0.05), lambda: keras.optimizers.Nadam(0.02), lambda: keras.optimizers.Lion(0.01)], ids=["own", "nadam", "lion"])
 def test_optimizers_written_in_ops_and_constraints_train_on_replicas(optimizer):
-    alone = trained(None, optimizer)
+    alone = weights_after(None, optimizer)
     assert np.abs(alone[0]).max() <= 0.4
     for strategy in (
         tf.distribute.MirroredStrategy(), tf.distribute.experimental.CentralStorageStrategy(), tf.distribute.MirroredStrategy(shard="gradients"),
         tf.distribute.PipelineStrategy(stages=2, microbatches=2), tf.distribute.PipelineStrategy(stages=1, microbatches=3),
     ):
-        for a, b in zip(alone, trained(strategy, optimizer)):
+        for a, b in zip(alone, weights_after(strategy, optimizer)):
             np.testing.assert_allclose(a, b, atol=1e-9)
     with pytest.raises(NotImplementedError, match="written in ops"):
-        trained(tf.distribute.MirroredStrategy(shard="variables"), optimizer)
+        weights_after(tf.distribute.MirroredStrategy(shard="variables"), optimizer)
