@@ -1,4 +1,5 @@
 import copy
+import inspect
 import os
 import pickle
 
@@ -783,3 +784,31 @@ def test_metrics_by_themselves_weigh_examples_of_any_type():
     f1.update_state(y[:, None], p[:, None], sample_weight=w)
     assert f1.result().numpy() == pytest.approx([0.8])
     assert keras.metrics.binary_accuracy([[0, 1]], [[0.2, 0.3]]).numpy().tolist() == [[1.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    "kind, args, shape",
+    [
+        ("Dense", (2,), (1, 3)), ("EinsumDense", ("ab,bc->ac", 2), (1, 3)), ("Conv2D", (2, 2), (1, 4, 4, 2)), ("DepthwiseConv2D", (2,), (1, 4, 4, 2)),
+        ("SeparableConv2D", (2, 2), (1, 4, 4, 2)), ("Embedding", (4, 2), (1, 3)), ("BatchNormalization", (), (1, 3)), ("LayerNormalization", (), (1, 3)),
+        ("GroupNormalization", (1,), (1, 4)), ("LSTM", (2,), (1, 3, 2)), ("MultiHeadAttention", (1, 2), (1, 3, 2)), ("GroupQueryAttention", (2, 2, 1), (1, 3, 2)),
+    ],
+)
+def test_constraints_and_regularizers_reach_the_weights(kind, args, shape):
+    maker = getattr(layers, kind)
+    names = inspect.signature(maker.__init__).parameters
+    for name in [n for n in names if n.endswith(("_constraint", "_regularizer")) and n != "activity_regularizer"]:
+        what = name.rsplit("_", 1)[1]
+        bias = {"bias_axes": "c"} if kind == "EinsumDense" else {}
+        layer = maker(*args, **{name: "non_neg" if what == "constraint" else "l2"}, **bias)
+        x = np.ones(shape, "f")
+        layer(x, x) if "Attention" in kind else layer(x)
+        assert any(getattr(w, what) is not None for w in layer.weights), name
+
+
+def test_axes_of_normalization_are_those_of_the_input():
+    for wrong in (lambda: layers.BatchNormalization(axis=5), lambda: layers.LayerNormalization(axis=-3), lambda: layers.GroupNormalization(1, axis=3)):
+        with pytest.raises(ValueError, match="axis"):
+            wrong()(np.ones((2, 2), "f"))
+    with pytest.raises(ValueError, match="scalar"):
+        layers.Dense(2)(np.ones((), "f"))

@@ -18,12 +18,11 @@ class MultiHeadAttention(Layer):
     def __init__(self, num_heads, key_dim, value_dim=None, dropout=0.0, use_bias=True, output_shape=None, attention_axes=None, flash_attention=None, kernel_initializer="glorot_uniform", bias_initializer="zeros", kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None, bias_constraint=None, seed=None, **kwargs):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.attention_axes = None if attention_axes is None else (attention_axes,) if isinstance(attention_axes, int) else tuple(attention_axes)
-        self.bias_regularizer = regularizers.get(bias_regularizer)
-        self.kernel_constraint, self.bias_constraint = constraints.get(kernel_constraint), constraints.get(bias_constraint)
         self.num_heads, self.key_dim, self.value_dim = int(num_heads), int(key_dim), int(value_dim or key_dim)
         self.dropout, self.use_bias, self._output_shape, self.seed = float(dropout), use_bias, output_shape, seed
         self.kernel_initializer, self.bias_initializer = initializers.get(kernel_initializer), initializers.get(bias_initializer)
-        self.kernel_regularizer = regularizers.get(kernel_regularizer)
+        self.kernel_regularizer, self.bias_regularizer = regularizers.get(kernel_regularizer), regularizers.get(bias_regularizer)
+        self.kernel_constraint, self.bias_constraint = constraints.get(kernel_constraint), constraints.get(bias_constraint)
         self.supports_masking = True
 
     def _dense(self, name, inputs, outputs, bias):

@@ -89,8 +89,8 @@ class Dense(_Lora, Layer):
         self.supports_masking = True
 
     def build(self, input_shape):
-        if input_shape[-1] is None:
-            raise ValueError("The last dimension of the inputs to a Dense layer should be defined. Found None.")
+        if not input_shape or input_shape[-1] is None:
+            raise ValueError("The last dimension of the inputs to a Dense layer should be defined. Found " + ("None." if input_shape else "a scalar."))
         self.kernel = self.add_weight((input_shape[-1], self.units), self.kernel_initializer, regularizer=self.kernel_regularizer, constraint=self.kernel_constraint, name="kernel")
         self.bias = self.add_weight((self.units,), self.bias_initializer, regularizer=self.bias_regularizer, constraint=self.bias_constraint, name="bias") if self.use_bias else None
         self.input_spec = InputSpec(min_ndim=2, axes={-1: input_shape[-1]})

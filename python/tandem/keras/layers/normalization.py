@@ -13,6 +13,13 @@ def _wide(x):
     return x if x._code <= 1 else _tandem.cast(x, 0)
 
 
+def _place_of(layer, axis, rank):
+    """The number of an axis, which may be counted from the last."""
+    if not -rank <= axis < rank:
+        raise ValueError(f"{type(layer).__name__}: axis {axis} of an input with {rank} axes")
+    return axis % rank
+
+
 class BatchNormalization(Layer):
     """Scales each channel to the mean and variance of the batch while training, and of all batches before else."""
 
@@ -33,8 +40,8 @@ class BatchNormalization(Layer):
     def build(self, input_shape):
         rank = len(input_shape)
         axis = self.axis[0] if isinstance(self.axis, (list, tuple)) else self.axis
-        self._last = axis % rank == rank - 1
-        self._place = axis % rank
+        self._place = _place_of(self, axis, rank)
+        self._last = self._place == rank - 1
         n = input_shape[self._place]
         self.gamma = self.add_weight((n,), self.gamma_initializer, regularizer=self.gamma_regularizer, constraint=self.gamma_constraint, name="gamma") if self.scale else None
         self.beta = self.add_weight((n,), self.beta_initializer, regularizer=self.beta_regularizer, constraint=self.beta_constraint, name="beta") if self.center else None
@@ -107,7 +114,7 @@ class LayerNormalization(Layer):
 
     def build(self, input_shape):
         rank = len(input_shape)
-        axes = sorted(a % rank for a in ([self.axis] if isinstance(self.axis, int) else self.axis))
+        axes = sorted(_place_of(self, a, rank) for a in ([self.axis] if isinstance(self.axis, int) else self.axis))
         self._axes = axes
         shape = tuple(input_shape[a] for a in axes)
         self._sized = shape
