@@ -401,3 +401,27 @@ def test_a_loss_that_was_compiled_wants_targets():
     model.compile("sgd", "mse")
     with pytest.raises(ValueError, match="`y` is None"):
         model.fit(np.ones((4, 2)), verbose=0)
+
+
+class Distilled(keras.Model):
+    def __init__(self, teacher, student):
+        super().__init__()
+        self.teacher, self.student = teacher, student
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        return keras.ops.mean(keras.ops.square(self.teacher(x, training=False) - y_pred))
+
+    def call(self, x):
+        return self.student(x)
+
+
+def test_models_within_a_model_keep_their_metrics_to_themselves():
+    teacher, student = small(), small()
+    model = Distilled(teacher, student)
+    model.compile("sgd", metrics=["mae"])
+    x, y = np.ones((4, 2), "float32"), np.ones((4, 1), "float32")
+    teacher.fit(x, y, verbose=0)
+    wanted = float(np.mean((teacher.predict(x, verbose=0) - student.predict(x, verbose=0)) ** 2))
+    loss, mae = model.evaluate(x, y, verbose=0)
+    np.testing.assert_allclose(loss, wanted, rtol=1e-5)
+    assert model.metrics_names == ["loss", "compile_metrics"]

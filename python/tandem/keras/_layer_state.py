@@ -106,9 +106,13 @@ class LayerState:
 
     @property
     def metrics(self):
-        """The metrics of this layer and of those within it."""
+        """The metrics of this layer and of those within it, but for models, whose metrics are those of their own training."""
+        from tandem.keras._trainer import Trainer
+
         found = []
         for layer in self._flatten_layers():
+            if layer is not self and isinstance(layer, Trainer):
+                continue
             found += [each for each in layer._own_metrics() if not any(each is f for f in found)]
         return found
 
