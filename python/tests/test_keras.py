@@ -812,3 +812,13 @@ def test_axes_of_normalization_are_those_of_the_input():
             wrong()(np.ones((2, 2), "f"))
     with pytest.raises(ValueError, match="scalar"):
         layers.Dense(2)(np.ones((), "f"))
+
+
+def test_the_part_of_variance_is_adjusted_for_regressors():
+    """Keras 3.15 on TensorFlow gave this value."""
+    metric = keras.metrics.R2Score(num_regressors=2)
+    y = np.linspace(-1, 2, 14, dtype="f").reshape(7, 2)
+    predicted = y + np.array([[0.1, -0.2], [0.3, 0], [-0.1, 0.2], [0, 0.1], [0.2, 0.2], [-0.3, 0.1], [0.1, 0]], "f")
+    metric.update_state(y[:4], predicted[:4])
+    metric.update_state(y[4:], predicted[4:])
+    assert float(metric.result()) == pytest.approx(0.9613622, abs=1e-6)

@@ -228,7 +228,7 @@ void Execution::bind_arguments(BoundReplica& replica, const RunArguments& argume
     for (const BatchShard& each : arguments.shards) replica.step.global_rows += each.rows;
   }
   Instance* const former = std::exchange(replica.current, &instance_for(replica, shard.rows));
-  // Of micro-batches with two numbers of rows the tensors of one at a time are kept for more runs.
+  // One at a time of the instances of micro-batches with two numbers of rows keeps its tensors.
   const bool is_other = former != nullptr && former != replica.current;
   if (arguments.microbatches > 0 && is_other && replica.device->works_on_threads()) {
     former->results.assign(former->results.size(), nullptr);

@@ -362,7 +362,7 @@ std::map<std::string, HeldBytes> held_with(Shard shard) {
 /// kernels, too; nobody has anything of the other stage's.
 TEST_F(MeshTest, WithShardsTheDevicesOfAStageKeepPartsOfItsState) {
   constexpr size_t kOne = size_t{kOfShards} * kOfShards * sizeof(float);
-  constexpr size_t kSmall = size_t{256} << 10;  // Of counters and the like.
+  constexpr size_t kSmall = size_t{256} << 10;  // Counters and the like take it.
   use_cpus(0);
   const auto whole = held_with(Shard::nothing);
   EXPECT_GE(whole.at("/device:CPU:0").slots, 2 * kOne);

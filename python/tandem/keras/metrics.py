@@ -326,11 +326,16 @@ class R2Score(Metric):
 
     def __init__(self, class_aggregation="uniform_average", num_regressors=0, name="r2_score", dtype=None):
         super().__init__(dtype, name)
-        self.class_aggregation = class_aggregation
+        if num_regressors < 0:
+            raise ValueError(f"Invalid value for argument `num_regressors`. Expected a value >= 0. Received: num_regressors={num_regressors}")
+        self.class_aggregation, self.num_regressors = class_aggregation, num_regressors
+        self._rows = self.add_variable((), name="num_samples") if num_regressors else None
         self._built = False
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         y_true, y_pred = _losses._pair(y_true, y_pred)
+        if self._rows is not None:
+            self._rows.assign_add(_tandem.cast(y_true._sizes[0], 0))
         if not self._built:
             n = int(y_true._sizes[-1])
             self._names = [self.add_variable((n,), name=k) for k in ("squared_sum", "sum", "residual", "count")]
@@ -346,7 +351,11 @@ class R2Score(Metric):
         squared_sum, total, residual, count = [v.read_value() for v in self._names]
         mean = total / count
         scores = 1 - residual / (squared_sum - total * mean)
-        return scores if self.class_aggregation is None else _tandem.reduce_mean(scores, None, False)
+        score = scores if self.class_aggregation is None else _tandem.reduce_mean(scores, None, False)
+        if self._rows is None:
+            return score
+        rows = self._rows.read_value()
+        return 1 - (1 - score) * (rows - 1) / (rows - self.num_regressors - 1)
 
 
 # ---- Counts over thresholds ----
