@@ -206,7 +206,7 @@ def test_what_is_compiled_again_keeps_the_loss_and_metrics_that_are_not_given():
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse", metrics=["mae"])
     model.compile("adam")
-    assert set(model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0).history) == {"loss", "mae"} and model.optimizer.name == "adam"
+    assert set(model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0).history) == {"loss", "mae"} and model.optimizer.name.startswith("adam")
 
 
 def saturated(activation):

@@ -221,8 +221,8 @@ class TrainingSteps:
     def _rehearse(self, x):
         """Calls the model, so that it has weights; the outputs are of use for their kinds alone."""
         strategy = self.__dict__.get("_tandem_strategy")
-        has_parts = strategy is not None and (strategy._model_parts > 1 or strategy._has_variables_in_parts)
-        if not has_parts or not strategy._spans_processes:
+        has_parts_elsewhere = strategy is not None and strategy._model_parts > 1 and strategy._spans_processes
+        if strategy is None or not (has_parts_elsewhere or strategy._has_variables_in_parts):
             return self._quiet_call(x)
         # Other processes keep parts of weights, which only a step joins: the call is traced and not made.
         rows = nest.flatten(x)[0]._sizes[0]

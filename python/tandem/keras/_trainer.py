@@ -237,7 +237,7 @@ class Trainer(TrainingSteps):
                     container.on_train_batch_end(step - 1, self._numbers(logs, self._from_metrics("train", live=True)))
                 if self.stop_training:
                     break
-            if step == 0 and epoch > initial_epoch:
+            if step == 0 and epoch > initial_epoch and training.no_rows is None:
                 warnings.warn("Your input ran out of data; interrupting training. A generator gives its batches once: give steps_per_epoch and one that goes on, or a data set.", stacklevel=2)
                 break
             if step == 0:

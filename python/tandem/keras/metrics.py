@@ -335,7 +335,7 @@ class R2Score(Metric):
     def update_state(self, y_true, y_pred, sample_weight=None):
         y_true, y_pred = _losses._pair(y_true, y_pred)
         if self._rows is not None:
-            self._rows.assign_add(_tandem.cast(y_true._sizes[0], 0))
+            self._rows.assign_add(_tandem.cast(_ops.size(y_true), 0))
         if not self._built:
             n = int(y_true._sizes[-1])
             self._names = [self.add_variable((n,), name=k) for k in ("squared_sum", "sum", "residual", "count")]

@@ -181,7 +181,7 @@ class GroupNormalization(Layer):
         self.beta_constraint, self.gamma_constraint = constraints.get(beta_constraint), constraints.get(gamma_constraint)
 
     def build(self, input_shape):
-        n = input_shape[self.axis]
+        n = input_shape[_place_of(self, self.axis, len(input_shape))]
         if n is None:
             raise ValueError(f"Axis {self.axis} of input tensor should have a defined dimension but the layer received an input with shape {input_shape}.")
         if self.groups == -1:
