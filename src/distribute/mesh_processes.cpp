@@ -194,15 +194,6 @@ std::shared_ptr<Strategy::Body> body_with(const std::shared_ptr<op::Group>& grou
   });
 }
 
-void check_shard(const DeviceMesh& mesh, const ModelParallelOptions& options, int rank) {
-  const bool is_accepted = options.shard == Shard::nothing || !is_pipeline(mesh, options) ||
-                           own_device(mesh, rank)->works_on_threads();
-  if (is_accepted) return;
-  throw Unimplemented(
-      "ModelParallel: a Shard with stages or automatic micro-batches on GPUs of several processes; "
-      "CPUs of several processes and GPUs of one process are accepted");
-}
-
 std::shared_ptr<const Strategy::Body> body_of(const std::shared_ptr<op::Group>& group,
                                               const LayoutMap& layouts,
                                               const ModelParallelOptions& options) {
@@ -214,7 +205,6 @@ std::shared_ptr<const Strategy::Body> body_of(const std::shared_ptr<op::Group>& 
   check_mesh(mesh, options.batch_dim_name, axis, group->size());
   check_same(layouts, options, *group);
   const int model = axis.empty() ? 1 : mesh.size(axis);
-  check_shard(mesh, options, group->rank());
   auto body = body_with(group, mesh, options, model);
   body->workers()->take_random_state();
   const auto shared = std::make_shared<const LayoutMap>(layouts);

@@ -449,6 +449,31 @@ TEST(GpuShardProcesses, MeshesOfGpus) {
   }
 }
 
+/// With stages it is in parts over the GPUs of a stage, which are those of several processes.
+TEST(GpuShardProcesses, MeshesOfGpusWithStages) {
+  for (const std::vector<int>& shape : {std::vector{2, 2, 1}, {1, 2, 2}, {2, 2, 2}}) {
+    in_processes(shape[0] * shape[1] * shape[2], [&](const GroupPtr& group) {
+      for (const Shard shard : {Shard::state, Shard::gradients, Shard::variables}) {
+        use_gpus(1);
+        random::set_seed(1);
+        std::vector<std::string> devices;
+        for (int task = 0; task < group->size(); ++task) {
+          devices.push_back(fmt::format("/job:worker/task:{}/device:GPU:0", task));
+        }
+        LayoutMap layouts(DeviceMesh(shape, {"data", "stage", "model"}, devices));
+        layouts["up/kernel"] = {"", "model"};
+        layouts["down/kernel"] = {"model"};
+        const Strategy strategy =
+            model_parallel_over(group, layouts, {.microbatches = 2, .shard = shard});
+        const checks::Equivalence result =
+            checks::check_equivalence(checks::models::tied_transformer(), {strategy});
+        EXPECT_TRUE(result.same) << result.text;
+      }
+      devices::reset_devices();
+    });
+  }
+}
+
 /// Saved by two GPUs of two processes each, it goes on with other parts, as on one device.
 TEST(GpuShardProcesses, ACheckpointGoesOnOnAnyOtherMesh) {
   for (const Shard shard : {Shard::state, Shard::gradients, Shard::variables}) {

@@ -139,7 +139,7 @@ struct ModelParallelOptions {
 class TANDEM_API ModelParallel : public Strategy {
  public:
   /// Throws InvalidArgument for layouts that the mesh has no axes for, and Unimplemented where it
-  /// has more axes than these three, and for a Shard with stages on GPUs of several processes.
+  /// has more axes than these three.
   explicit ModelParallel(const LayoutMap& layout_map, const ModelParallelOptions& options = {});
 
   /// For the library's own use.
