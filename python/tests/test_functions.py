@@ -531,3 +531,18 @@ def test_ragged_arguments_are_traced_for_each_layout_of_rows():
         tape.watch(v)
         y = tf.reduce_sum(sums(tf.RaggedTensor.from_row_lengths(v, [1, 2])) ** 2)
     assert tape.gradient(y, v).numpy().tolist() == [8.0, 40.0, 40.0]
+
+
+def test_functions_run_as_python_where_asked_for():
+    seen = []
+
+    @tf.function
+    def doubled(x):
+        seen.append(float(x))
+        return 2 * x
+
+    tf.config.run_functions_eagerly(True)
+    try:
+        assert [float(doubled(tf.constant(x))) for x in (1.0, 3.0)] == [2.0, 6.0] and seen == [1.0, 3.0]
+    finally:
+        tf.config.run_functions_eagerly(False)

@@ -181,7 +181,7 @@ TEST_F(MeshEquivalenceTest, ShardsOfWhatNoLayoutCuts) {
   }
 }
 
-/// As mlp(), with kernels that are worth parts over four devices.
+/// The model is mlp() with kernels that are worth parts over four devices.
 TrainingCase wide_mlp() {
   TrainingCase training = mlp();
   training.model = [] {
@@ -337,7 +337,7 @@ TrainingCase mlp_on_two(const std::string& first, const std::string& second) {
   return training;
 }
 
-/// As many stages of two GPUs with rows of their own, which keep parts of the state. The table is
+/// The stages have two GPUs each, with rows of their own, which keep parts of the state. The table is
 /// one stage's, and the other has copies of it.
 TEST_F(MeshEquivalenceTest, ShardsOfStagesOnGpus) {
   const auto expect_same_on = [](const std::vector<int>& shape, const Layouts& layouts,

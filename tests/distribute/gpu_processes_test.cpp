@@ -99,7 +99,7 @@ Strategy by_pipeline(const GroupPtr& group) {
   return pipeline_strategy(group, {.stages = group->size(), .microbatches = 4});
 }
 
-/// By columns and by rows, where a stage has several members.
+/// The weights are cut by columns and by rows, where a stage has several members.
 Strategy by_mesh(const GroupPtr& group, const std::vector<int>& shape) {
   std::vector<std::string> devices;
   for (int task = 0; task < group->size(); ++task) {
@@ -449,7 +449,7 @@ TEST(GpuShardProcesses, MeshesOfGpus) {
   }
 }
 
-/// With stages it is in parts over the GPUs of a stage, which are those of several processes.
+/// The parts are those of the GPUs of a stage, which are in several processes.
 TEST(GpuShardProcesses, MeshesOfGpusWithStages) {
   for (const std::vector<int>& shape : {std::vector{2, 2, 1}, {1, 2, 2}, {2, 2, 2}}) {
     in_processes(shape[0] * shape[1] * shape[2], [&](const GroupPtr& group) {

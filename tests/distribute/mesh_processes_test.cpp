@@ -192,7 +192,7 @@ TEST(MeshOverProcesses, ShardsOfWhatNoLayoutCuts) {
   }
 }
 
-/// As mlp(), with kernels that are worth parts over four processes.
+/// The model is mlp() with kernels that are worth parts over four processes.
 checks::TrainingCase wide_mlp() {
   checks::TrainingCase training = mlp();
   training.model = [] {

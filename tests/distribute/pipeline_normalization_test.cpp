@@ -59,7 +59,7 @@ TEST_F(PipelineNormalization, MicroBatchesTrainAsSoManyReplicas) {
   }
 }
 
-/// With shards the devices of a stage have a part of each micro-batch.
+/// The devices of a stage have a part of each micro-batch where there are shards.
 TEST_F(PipelineNormalization, PartsOfMicroBatchesTrainAsSoManyReplicas) {
   restart();
   config::set_logical_cpus({{.threads = 1}, {.threads = 1}, {.threads = 1}, {.threads = 1}});

@@ -297,8 +297,8 @@ class Copies {
   std::map<std::string, int> counts_;
 };
 
-/// For each copy that a queue for exchanges is asked for, the first product that its join goes on
-/// beside; -1 where there is none.
+/// The first product that a join goes on beside, of each copy that a queue for exchanges is asked
+/// for; -1 where there is none.
 template <class Step>
 std::vector<int> products_beside_copies(const Step& step, int count) {
   std::vector<int> beside;

@@ -1,5 +1,6 @@
 """Functions that are traced once for each kind of arguments, tf.function."""
 
+import contextlib
 import functools
 import sys
 import types

@@ -165,7 +165,6 @@ class Mean(Metric):
 
     def update_state(self, values, sample_weight=None):
         values = _tandem.cast(_tandem.convert(values), 0)
-        mask = getattr(values, "_keras_mask", None)
         if sample_weight is None:
             self.total.assign_add(_tandem.reduce_sum(values, None, False) if values._rank else values)
             count = _tandem.cast(_tandem.size(values, 5), 0) if values._is_symbolic_shape else float(values.shape.num_elements())

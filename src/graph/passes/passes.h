@@ -82,7 +82,7 @@ struct JoinOps {
 /// of those computes.
 void start_joins(Graph& graph, const JoinOps& ops);
 
-/// For tests: each join begins where it ends, to compare.
+/// Tests let each join begin where it ends, to compare.
 void set_joins_ahead(bool on);
 
 /// Where replicas are in processes of their own, parts are summed by exchanges. What processes

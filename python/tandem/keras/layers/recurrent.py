@@ -555,17 +555,6 @@ _objects.sign(globals(), {
     "GRUCell": f"units, activation='tanh', recurrent_activation='sigmoid', use_bias=True, {_WEIGHTS}, {_PENALTIES}, {_LIMITS}, dropout=0.0, recurrent_dropout=0.0, reset_after=True, seed=None",
 })
 
-_WEIGHTS = "kernel_initializer='glorot_uniform', recurrent_initializer='orthogonal', bias_initializer='zeros'"
-_PENALTIES = "kernel_regularizer=None, recurrent_regularizer=None, bias_regularizer=None"
-_LIMITS = "kernel_constraint=None, recurrent_constraint=None, bias_constraint=None"
-_objects.sign(globals(), {
-    "SimpleRNN": f"units, activation='tanh', use_bias=True, {_WEIGHTS}, {_PENALTIES}, activity_regularizer=None, {_LIMITS}, dropout=0.0, recurrent_dropout=0.0, return_sequences=False, return_state=False, go_backwards=False, stateful=False, unroll=False, seed=None",
-    "LSTM": f"units, activation='tanh', recurrent_activation='sigmoid', use_bias=True, {_WEIGHTS}, unit_forget_bias=True, {_PENALTIES}, activity_regularizer=None, {_LIMITS}, dropout=0.0, recurrent_dropout=0.0, seed=None, return_sequences=False, return_state=False, go_backwards=False, stateful=False, unroll=False, use_cudnn='auto'",
-    "GRU": f"units, activation='tanh', recurrent_activation='sigmoid', use_bias=True, {_WEIGHTS}, {_PENALTIES}, activity_regularizer=None, {_LIMITS}, dropout=0.0, recurrent_dropout=0.0, seed=None, return_sequences=False, return_state=False, go_backwards=False, stateful=False, unroll=False, reset_after=True, use_cudnn='auto'",
-    "LSTMCell": f"units, activation='tanh', recurrent_activation='sigmoid', use_bias=True, {_WEIGHTS}, unit_forget_bias=True, {_PENALTIES}, {_LIMITS}, dropout=0.0, recurrent_dropout=0.0, seed=None",
-    "GRUCell": f"units, activation='tanh', recurrent_activation='sigmoid', use_bias=True, {_WEIGHTS}, {_PENALTIES}, {_LIMITS}, dropout=0.0, recurrent_dropout=0.0, reset_after=True, seed=None",
-})
-
 _words.describe(__name__, globals())
 
 __all__ = [  # Written by scripts/exported-names.py.
