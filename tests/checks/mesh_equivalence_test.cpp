@@ -337,8 +337,8 @@ TrainingCase mlp_on_two(const std::string& first, const std::string& second) {
   return training;
 }
 
-/// The stages have two GPUs each, with rows of their own, which keep parts of the state. The table is
-/// one stage's, and the other has copies of it.
+/// The stages have two GPUs each, with rows of their own, which keep parts of the state. The table
+/// is one stage's, and the other has copies of it.
 TEST_F(MeshEquivalenceTest, ShardsOfStagesOnGpus) {
   const auto expect_same_on = [](const std::vector<int>& shape, const Layouts& layouts,
                                  const std::string& second) {
