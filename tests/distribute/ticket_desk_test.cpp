@@ -1,17 +1,21 @@
 // A chief that waits, for servers or for steps that nobody does, ends when somebody asks for it.
 #include "distribute/server/ticket_desk.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <future>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "distribute/server/result_message.h"
 #include "harness/fresh_devices.h"
 #include "tandem/config.h"
 #include "tandem/interruption.h"
+#include "tandem/log.h"
 
 namespace tandem::distribute {
 namespace {
@@ -121,6 +125,25 @@ TEST_F(TicketDesks, AWorkerThatWasReplacedFailsAlone) {
   desk_.wait_for(*outcome);
   fail(worker_);
   EXPECT_THROW(desk_.wait_for(*outcome), Aborted);
+}
+
+/// A worker whose connection ends when all is done has come to its end, perhaps. It is missed when
+/// there is more to do.
+TEST_F(TicketDesks, AWorkerThatLeavesBetweenEpochsIsMissedInTheNext) {
+  std::vector<std::string> warnings;
+  const auto former =
+      logging::set_sink([&warnings](logging::Level level, std::string_view message) {
+        if (level == logging::Level::warning) warnings.emplace_back(message);
+      });
+  serve();
+  join();
+  const auto outcome = desk_.add({}, {}, 1);
+  EXPECT_FALSE(take(take()));
+  desk_.on_gone(worker_);
+  EXPECT_EQ(warnings, std::vector<std::string>());
+  desk_.add({}, {}, 1);
+  EXPECT_THAT(warnings, testing::ElementsAre(testing::HasSubstr("chief: worker 0 is gone")));
+  logging::set_sink(former);
 }
 
 /// A server may lose all that was done since the chief had its values last.

@@ -6,12 +6,15 @@
 #include <unistd.h>
 
 #include <random>
+#include <set>
 
 namespace tandem::harness {
 
-/// A port of this machine that nobody listens at, and that the system gives to no connection.
+/// A port of this machine that nobody listens at, that the system gives to no connection, and that
+/// this program has not been given before.
 inline int free_port() {
   static std::mt19937 random(static_cast<unsigned>(getpid()));
+  static std::set<int> given;
   for (;;) {
     const int port = 12000 + static_cast<int>(random() % 18000);
     const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -21,7 +24,7 @@ inline int free_port() {
     address.sin_port = htons(static_cast<uint16_t>(port));
     const bool free = bind(file, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
     close(file);
-    if (free) return port;
+    if (free && given.insert(port).second) return port;
   }
 }
 

@@ -151,6 +151,8 @@ std::shared_ptr<StepOutcome> TicketDesk::add(const BatchNumber& number, const op
   wait(lock, [&] { return tickets_->size() - tickets_->done() < most_open; });
   auto outcome = steps_.add(random, kept_steps_);
   tickets_->add(number.epoch, number.batch);
+  for (const auto& [worker, text] : left_idle_) log_warning(text);
+  left_idle_.clear();
   answer_waiting();
   return outcome;
 }
@@ -341,6 +343,7 @@ std::string TicketDesk::join(const cluster::Asker& asker, MessageReader& reader)
   }
   last = incarnation;
   tickets_->join(asker.task, incarnation, now());
+  left_idle_.erase(asker.task);
   streams_[asker.task] = asker.stream;
   MessageWriter answer;
   return answer.add(ServerAnswer::accepted).add(incarnation_).take();
@@ -446,10 +449,11 @@ void TicketDesk::lose(int worker, const std::string& why) {
   }
   tickets_->leave(worker);
   waiting_.remove_if([&](const Waiting& each) { return each.worker == worker; });
-  // Where nothing is left to do it has come to its end, perhaps.
-  const auto level = tickets_->all_done() ? logging::Level::info : logging::Level::warning;
-  logging::write(level,
-                 fmt::format("chief: worker {} is gone: {}; others get its tickets", worker, why));
+  const std::string text =
+      fmt::format("worker {} is gone: {}; others get its tickets", worker, why);
+  if (!tickets_->all_done()) return log_warning(text);
+  // It has come to its end, perhaps; if not, it is missed as soon as there is more to do.
+  left_idle_[worker] = text;
 }
 
 void TicketDesk::watch() {

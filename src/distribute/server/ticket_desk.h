@@ -143,6 +143,8 @@ class TicketDesk final : public cluster::ServiceHandler {
   std::map<uint64_t, int64_t> heard_;     // By stream, the last session whose end it knows.
   Clock::time_point last_taken_;          // When somebody has asked for states.
   std::list<Waiting> waiting_;
+  std::map<int, std::string>
+      left_idle_;  // Workers that left when all was done: what is said of it.
   std::string error_;
   std::string left_;  // Why there will be no other session.
   std::condition_variable stopping_;
