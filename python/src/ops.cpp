@@ -79,7 +79,11 @@ constexpr NamedBinary kBinary[] = {
     {"logical_and", logical_and},
     {"logical_or", logical_or},
     {"logical_xor", logical_xor},
-    {"softmax_cross_entropy_with_logits", softmax_cross_entropy_with_logits},
+    // The gradient is TensorFlow's for labels that do not sum to 1, too.
+    {"softmax_cross_entropy_with_logits",
+     [](const Tensor& labels, const Tensor& logits) {
+       return softmax_cross_entropy_with_logits(labels, logits, {.labels_sum_to_one = true});
+     }},
     {"sparse_softmax_cross_entropy_with_logits", sparse_softmax_cross_entropy_with_logits},
     {"sigmoid_cross_entropy_with_logits", sigmoid_cross_entropy_with_logits},
 };

@@ -4,7 +4,6 @@ import numpy as np
 
 import _tandem
 from tandem import _ops
-from tandem._ops import networks as _networks
 from tandem._names import words as _words
 from tandem._names import missing as _missing
 from tandem._ops import (  # noqa: F401
@@ -278,7 +277,7 @@ def softmax_cross_entropy_with_logits(labels, logits, axis=-1, name=None):
     if axis not in (-1, logits._rank - 1):
         order = [i for i in range(logits._rank) if i != axis % logits._rank] + [axis % logits._rank]
         labels, logits = _tandem.transpose(labels, order), _tandem.transpose(logits, order)
-    return _networks.cross_entropy_of_distributions(labels, logits)
+    return _tandem.softmax_cross_entropy_with_logits(labels, logits)
 
 
 @op

@@ -134,7 +134,9 @@ Table activation_ops() {
        }},
       {"softmax", along(softmax)},
       {"log_softmax", along(log_softmax)},
-      {"softmax_cross_entropy_with_logits", binary(softmax_cross_entropy_with_logits)},
+      {"softmax_cross_entropy_with_logits", binary([](const Tensor& labels, const Tensor& logits) {
+         return softmax_cross_entropy_with_logits(labels, logits);
+       })},
       {"sparse_softmax_cross_entropy_with_logits",
        binary(sparse_softmax_cross_entropy_with_logits)},
       {"sigmoid_cross_entropy_with_logits", binary(sigmoid_cross_entropy_with_logits)},

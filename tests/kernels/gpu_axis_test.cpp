@@ -343,9 +343,11 @@ TEST_F(GpuAxis, Losses) {
     const Shape shape{rows, classes};
     const Plain logits = spread_of(dtype, shape);
     const Plain labels = spread_of(dtype, shape, 9);
-    cases.push_back({named("softmax", logits), {logits, labels}, [](const Tensors& t) {
-                       return call("softmax_cross_entropy", t);
-                     }});
+    for (const bool one : {false, true}) {
+      cases.push_back({named("softmax", logits), {logits, labels}, [one](const Tensors& t) {
+                         return call("softmax_cross_entropy", t, {{"labels_sum_to_one", one}});
+                       }});
+    }
     cases.push_back({named("sigmoid", logits), {logits, labels}, [](const Tensors& t) {
                        return call("sigmoid_cross_entropy", t);
                      }});

@@ -6,10 +6,18 @@
 
 namespace tandem {
 
+struct CrossEntropyOptions {
+  /// The labels of each line count as a distribution, whatever they sum to: the gradient by the
+  /// logits is softmax(logits) - labels, as in TensorFlow. Else it is softmax(logits) sum(labels) -
+  /// labels.
+  bool labels_sum_to_one = false;
+};
+
 /// For each line of `logits` [.., classes] the cross-entropy of softmax(logits) against the
 /// distribution in the same line of `labels`, which has the same shape and dtype: a tensor [..].
 /// Throws InvalidArgument when shapes or dtypes differ, or there is no axis of classes.
-TANDEM_API Tensor softmax_cross_entropy_with_logits(const Tensor& labels, const Tensor& logits);
+TANDEM_API Tensor softmax_cross_entropy_with_logits(const Tensor& labels, const Tensor& logits,
+                                                    const CrossEntropyOptions& options = {});
 
 /// The same against one class each: `labels` [..] (int32 or int64) holds the class of each line of
 /// `logits` [.., classes]. Throws InvalidArgument when the shapes do not agree, and, naming label,

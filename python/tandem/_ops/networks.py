@@ -9,17 +9,6 @@ from tandem._ops import op
 _c = _tandem.convert
 
 
-def cross_entropy_of_distributions(labels, logits):
-    """The cross entropy along the last axis with TensorFlow's gradient, softmax - labels, also for labels that do not sum to 1.
-
-    What is subtracted is 0, with the gradient by which the true one, softmax * sum(labels) - labels, differs.
-    """
-    loss = _tandem.softmax_cross_entropy_with_logits(labels, logits)
-    excess = _tandem.stop_gradient(_tandem.reduce_sum(labels, -1, False) - 1.0)
-    total = _tandem.reduce_logsumexp(logits, -1, False)
-    return loss - excess * (total - _tandem.stop_gradient(total))
-
-
 def _three(value):
     return (int(value),) * 3 if isinstance(value, int) else tuple(int(v) for v in (value if len(value) == 3 else list(value)[1:4] if len(value) == 5 else list(value) * 3))
 

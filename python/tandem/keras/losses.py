@@ -8,7 +8,6 @@ import numpy as np
 
 import _tandem
 from tandem import _ops, dtypes
-from tandem._ops import networks as _networks
 from tandem._names import missing as _missing
 from tandem._tracing.state import state
 from tandem.keras import _objects
@@ -167,9 +166,9 @@ def categorical_crossentropy(y_true, y_pred, from_logits=False, label_smoothing=
     if y_true._sizes[1:] != y_pred._sizes[1:]:
         raise ValueError(f"Arguments `target` and `output` must have the same shape. Received: target.shape={tuple(y_true.shape)}, output.shape={tuple(y_pred.shape)}")
     if from_logits:
-        return _networks.cross_entropy_of_distributions(y_true, y_pred)
+        return _tandem.softmax_cross_entropy_with_logits(y_true, y_pred)
     if logits is not None:
-        return _networks.cross_entropy_of_distributions(y_true, logits)
+        return _tandem.softmax_cross_entropy_with_logits(y_true, logits)
     y_pred = y_pred / _tandem.reduce_sum(y_pred, -1, True)
     y_pred = _tandem.clip(y_pred, _EPSILON, 1.0 - _EPSILON)
     return -_tandem.reduce_sum(y_true * _tandem.log(y_pred), -1, False)

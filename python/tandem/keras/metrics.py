@@ -155,6 +155,11 @@ def _weights_for(values, sample_weight):
     return _tandem.broadcast_to(weight, values._sizes)
 
 
+def _sum(values):
+    """The sum of all elements; of a single one that is itself."""
+    return _tandem.reduce_sum(values, None, False) if values._rank else values
+
+
 class Mean(Metric):
     """The mean of values."""
 
@@ -166,13 +171,13 @@ class Mean(Metric):
     def update_state(self, values, sample_weight=None):
         values = _tandem.cast(_tandem.convert(values), 0)
         if sample_weight is None:
-            self.total.assign_add(_tandem.reduce_sum(values, None, False) if values._rank else values)
+            self.total.assign_add(_sum(values))
             count = _tandem.cast(_tandem.size(values, 5), 0) if values._is_symbolic_shape else float(values.shape.num_elements())
             self.count.assign_add(count)
             return
         weight = _weights_for(values, sample_weight)
-        self.total.assign_add(_tandem.reduce_sum(values * weight, None, False))
-        self.count.assign_add(_tandem.reduce_sum(weight, None, False))
+        self.total.assign_add(_sum(values * weight))
+        self.count.assign_add(_sum(weight))
 
     def result(self):
         return _ops.divide_no_nan(self.total.read_value(), self.count.read_value())
@@ -189,7 +194,7 @@ class Sum(Metric):
         values = _tandem.cast(_tandem.convert(values), 0)
         if sample_weight is not None:
             values = values * _weights_for(values, sample_weight)
-        self.total.assign_add(_tandem.reduce_sum(values, None, False) if values._rank else values)
+        self.total.assign_add(_sum(values))
 
     def result(self):
         return self.total.read_value()

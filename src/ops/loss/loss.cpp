@@ -18,6 +18,8 @@ namespace {
 using op::Call;
 using op::Signature;
 
+constexpr const char* kLabelsSumToOne = "labels_sum_to_one";
+
 // Each op has two outputs: the losses, and their derivatives by the logits, which fall out of the
 // same pass. Gradients use the second; its own gradient is the second derivative.
 
@@ -54,21 +56,24 @@ Tensor sum_classes(const Tensor& x) { return reduce_sum(x, {.axes = {{1}}, .keep
 
 /// Outputs: loss = (sum of labels) log(sum of exp(logits)) - sum of labels logits
 ///          backprop = (sum of labels) softmax(logits) - labels
+/// In backprop the sum of labels is 1 where they are said to sum to that.
 Tensors softmax_gradient(const Call& call, const Tensors& g) {
   const Tensor& logits = call.inputs[0];
   const Tensor& labels = call.inputs[1];
   const Tensor& h = g[1];  // Undefined unless somebody differentiates the gradient.
+  const bool sum_to_one = call.attrs.get<bool>(kLabelsSumToOne);
   const Tensor p = h.defined() ? softmax(logits) : Tensor();
   Tensors result(2);
   if (call.needed[0]) {
     result[0] = column(g[0]) * call.outputs[1];
     if (h.defined()) {
-      result[0] = result[0] + softmax_grad(h, p, 1) * sum_classes(labels);
+      const Tensor by_softmax = softmax_grad(h, p, 1);
+      result[0] = result[0] + (sum_to_one ? by_softmax : by_softmax * sum_classes(labels));
     }
   }
   if (call.needed[1]) {
     result[1] = column(g[0]) * log_softmax(logits) * -1.0;
-    if (h.defined()) result[1] = result[1] + sum_classes(h * p) - h;
+    if (h.defined()) result[1] = (sum_to_one ? result[1] : result[1] + sum_classes(h * p)) - h;
   }
   return result;
 }
@@ -99,13 +104,13 @@ Tensors sigmoid_gradient(const Call& call, const Tensors& g) {
 
 /// Calls `def` with all lines of `logits` as rows; one loss for each, with the leading shape.
 Tensor per_line(const op::OpDef& def, const Tensor& logits, const Tensor& labels,
-                const Shape& flat_labels) {
+                const Shape& flat_labels, const op::Attrs& attrs = {}) {
   const Shape& shape = logits.shape();
   const Shape lines = shape.without(shape.rank() - 1);
-  if (shape.rank() == 2) return op::apply(def, {logits, labels})[0];
+  if (shape.rank() == 2) return op::apply(def, {logits, labels}, attrs)[0];
   const Shape flat{lines.total_extent(), shape.extent(shape.rank() - 1)};
-  return with_shape(op::apply(def, {with_shape(logits, flat), with_shape(labels, flat_labels)})[0],
-                    lines);
+  const Tensors flattened = {with_shape(logits, flat), with_shape(labels, flat_labels)};
+  return with_shape(op::apply(def, flattened, attrs)[0], lines);
 }
 
 void check_floating_logits(std::string_view op, const Tensor& logits) {
@@ -136,7 +141,8 @@ void register_loss(op::Registry& registry) {
 
 }  // namespace ops
 
-Tensor softmax_cross_entropy_with_logits(const Tensor& labels, const Tensor& logits) {
+Tensor softmax_cross_entropy_with_logits(const Tensor& labels, const Tensor& logits,
+                                         const CrossEntropyOptions& options) {
   static const op::OpDef& def = op::find_op("softmax_cross_entropy");
   ops::check_floating_logits("softmax_cross_entropy_with_logits", logits);
   const Shape& shape = logits.shape();
@@ -147,7 +153,8 @@ Tensor softmax_cross_entropy_with_logits(const Tensor& labels, const Tensor& log
                     type_of(labels).str(), type_of(logits).str()));
   }
   const Shape flat{shape.without(shape.rank() - 1).total_extent(), shape.extent(shape.rank() - 1)};
-  return ops::per_line(def, logits, labels, flat);
+  const op::Attrs attrs{{ops::kLabelsSumToOne, options.labels_sum_to_one}};
+  return ops::per_line(def, logits, labels, flat, attrs);
 }
 
 Tensor sparse_softmax_cross_entropy_with_logits(const Tensor& labels, const Tensor& logits) {

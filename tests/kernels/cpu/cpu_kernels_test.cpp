@@ -133,8 +133,11 @@ std::vector<Case> cases_split_by_rows() {
     cases.push_back({"clip_grad", {of({7, 37}), of({37})}, {{"low", -0.2}, {"high", 0.3}}});
     cases.push_back({"where", {{DType::boolean, {7, 37}}, of({7, 37}), of({37})}});
     cases.push_back({"where", {{DType::boolean, {37}}, of({7, 1}), of({7, 37})}});
-    cases.push_back({"softmax_cross_entropy", {of({7, 10}), of({7, 10})}});
-    cases.push_back({"softmax_cross_entropy", {of({5, 67}), of({5, 67})}});
+    for (const bool one : {false, true}) {
+      const op::Attrs attrs{{"labels_sum_to_one", one}};
+      cases.push_back({"softmax_cross_entropy", {of({7, 10}), of({7, 10})}, attrs});
+      cases.push_back({"softmax_cross_entropy", {of({5, 67}), of({5, 67})}, attrs});
+    }
     cases.push_back(reduce(dtype, {64, 10}, {0}));
     cases.push_back(reduce(dtype, {300, 75}, {0}));
     cases.push_back(reduce(dtype, {7, 75}, {1}));

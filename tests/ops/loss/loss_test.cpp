@@ -19,6 +19,13 @@ std::vector<double> costs_of(const double* row, size_t classes) {
   return costs;
 }
 
+void expect_near(const Tensor& got, const Tensor& wanted) {
+  const auto a = got.to_vector<double>();
+  const auto b = wanted.to_vector<double>();
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-12);
+}
+
 Shape lines_of(const Shape& shape) { return shape.without(shape.rank() - 1); }
 
 /// Differentiable in logits and labels.
@@ -53,6 +60,33 @@ TEST(Loss, CrossEntropyOfSmallAndLargeRows) {
 TEST(Loss, LabelsNeedNotSumToOne) {
   check_op(dense_row("weights", spread({4, 10}, 5), spread({4, 10}, 6)));
   check_op(dense_row("weights", spread({4, 20}, 5), spread({4, 20}, 6)));
+}
+
+TEST(Loss, LabelsThatAreTakenToSumToOneHaveTheGradientOfTensorFlow) {
+  for (int64_t classes : {3, 10, 20, 40}) {
+    const Tensor logits = spread({20, classes}, 5);
+    const Tensor labels = spread({20, classes}, 6) + 1.0;
+    GradientTape outer({.persistent = true});
+    outer.watch(logits);
+    outer.watch(labels);
+    GradientTape tape;
+    tape.watch(logits);
+    const Tensor loss =
+        softmax_cross_entropy_with_logits(labels, logits, {.labels_sum_to_one = true});
+    EXPECT_EQ(loss.to_vector<double>(),
+              softmax_cross_entropy_with_logits(labels, logits).to_vector<double>());
+    const Tensor gradient = tape.gradient(reduce_sum(loss), Tensors{logits})[0];
+    expect_near(gradient, softmax(logits) - labels);
+    // The derivatives of what the gradient is, by both.
+    const Tensor weights = spread({20, classes}, 7);
+    GradientTape expected;
+    expected.watch(logits);
+    const Tensor p = softmax(logits);
+    const Tensor sum = reduce_sum(gradient * weights);
+    expect_near(outer.gradient(sum, Tensors{logits})[0],
+                expected.gradient(reduce_sum(p * weights), Tensors{logits})[0]);
+    expect_near(outer.gradient(sum, Tensors{labels})[0], weights * -1.0);
+  }
 }
 
 TEST(Loss, CrossEntropyTakesAnyLeadingAxes) {

@@ -35,6 +35,7 @@ struct LossRows {
   T* backprop;
   int64_t rows;
   int64_t classes;
+  bool labels_sum_to_one = false;  // Taken to, for the gradient.
 };
 
 template <class T>
@@ -79,10 +80,14 @@ struct Pending {
 
 /// One row, whose sums become pending number `at`:
 ///   backprop = (sum of labels) exp(x) / (sum of exp(x)) - labels
+/// where that sum of labels is 1 if they are taken to sum to it.
 template <class T>
-HWY_INLINE void cross_entropy_row(const T* logits, const T* labels, T* backprop, int64_t classes,
+HWY_INLINE void cross_entropy_row(const LossRows<T>& rows, int64_t first, const T* labels,
                                   Pending<T>& pending, int64_t at) {
   const hn::ScalableTag<T> d;
+  const T* logits = rows.logits + first;
+  T* backprop = rows.backprop + first;
+  const int64_t classes = rows.classes;
   const int64_t whole = classes - classes % lanes(d);
   const int64_t rest = classes - whole;
   const auto max = hn::Set(d, max_of(d, logits, whole, classes));
@@ -116,7 +121,8 @@ HWY_INLINE void cross_entropy_row(const T* logits, const T* labels, T* backprop,
   pending.sum[at] = hn::GetLane(hn::SumOfLanes(d, sum));
   pending.label_sum[at] = hn::GetLane(hn::SumOfLanes(d, label_sum));
   pending.picked[at] = hn::GetLane(hn::SumOfLanes(d, picked));
-  const auto factor = hn::Set(d, pending.label_sum[at] / pending.sum[at]);
+  const T labelled = rows.labels_sum_to_one ? T(1) : pending.label_sum[at];
+  const auto factor = hn::Set(d, labelled / pending.sum[at]);
   for (int64_t i = 0; i < whole; i += lanes(d)) {
     hn::StoreU(hn::MulSub(hn::LoadU(d, backprop + i), factor, hn::LoadU(d, labels + i)), d,
                backprop + i);
@@ -127,9 +133,12 @@ HWY_INLINE void cross_entropy_row(const T* logits, const T* labels, T* backprop,
 /// The same for few classes, in `kVectors` vectors. Reads and writes whole vectors, beyond the end
 /// of the row: what it writes there the next rows overwrite.
 template <int kVectors, class T>
-HWY_INLINE void narrow_row(const T* logits, const T* labels, T* backprop, int64_t classes,
+HWY_INLINE void narrow_row(const LossRows<T>& rows, int64_t first, const T* labels,
                            Pending<T>& pending, int64_t at) {
   const hn::ScalableTag<T> d;
+  const T* logits = rows.logits + first;
+  T* backprop = rows.backprop + first;
+  const int64_t classes = rows.classes;
   constexpr int kLast = kVectors - 1;
   const auto inside = hn::FirstN(d, static_cast<size_t>(classes - kLast * lanes(d)));
   hn::Vec<decltype(d)> x[kVectors], y[kVectors];
@@ -161,7 +170,7 @@ HWY_INLINE void narrow_row(const T* logits, const T* labels, T* backprop, int64_
   pending.sum[at] = hn::GetLane(sum);
   pending.label_sum[at] = hn::GetLane(label_sum);
   pending.picked[at] = hn::GetLane(hn::SumOfLanes(d, picked));
-  const auto factor = hn::Div(label_sum, sum);
+  const auto factor = hn::Div(rows.labels_sum_to_one ? hn::Set(d, T(1)) : label_sum, sum);
   for (int i = 0; i < kVectors; ++i) {
     hn::StoreU(hn::MulSub(e[i], factor, y[i]), d, backprop + i * lanes(d));
   }
@@ -180,11 +189,9 @@ void cross_entropy_rows(const LossRows<T>& at, const T* labels) {
     for (int64_t i = 0; i < rows; ++i) {
       const int64_t first = (block + i) * at.classes;
       if (kVectors > 0 && block + i < safe) {
-        narrow_row<std::max(kVectors, 1)>(at.logits + first, labels + first, at.backprop + first,
-                                          at.classes, pending, i);
+        narrow_row<std::max(kVectors, 1)>(at, first, labels + first, pending, i);
       } else {
-        cross_entropy_row(at.logits + first, labels + first, at.backprop + first, at.classes,
-                          pending, i);
+        cross_entropy_row(at, first, labels + first, pending, i);
       }
     }
     pending.finish(at.loss + block, rows);
@@ -284,8 +291,10 @@ LossRows<T> rows_of(const Launch& launch, const Shape& shape) {
 template <class T>
 op::ExecutablePtr prepare_softmax(const Signature& s, int) {
   return op::executable(
-      [run = best_loss(T()).softmax, shape = s.inputs[0].shape](const Launch& launch) {
-        const LossRows<T> rows = rows_of<T>(launch, shape);
+      [run = best_loss(T()).softmax, shape = s.inputs[0].shape,
+       labels_sum_to_one = s.attrs.get<bool>("labels_sum_to_one")](const Launch& launch) {
+        LossRows<T> rows = rows_of<T>(launch, shape);
+        rows.labels_sum_to_one = labels_sum_to_one;
         if (rows.rows == 0) return;
         if (shape[1] == 0) return std::fill(rows.loss, rows.loss + rows.rows, T(0));
         run(rows, launch.in<T>(1) + (rows.logits - launch.in<T>(0)));

@@ -14,7 +14,8 @@ namespace {
 /// With x = logits - max(logits), which keeps exp from overflow:
 ///   loss = sum of labels (log(sum of exp(x)) - x)
 ///   backprop = (sum of labels) exp(x) / (sum of exp(x)) - labels
-/// All terms have one sign, so nothing cancels where log(sum) and x are added up apart.
+/// where the second sum of labels is 1 if they are taken to sum to it. All terms have one sign, so
+/// nothing cancels where log(sum) and x are added up apart.
 constexpr const char* kSoftmax = R"(
 KERNEL NAME(MEMORY(0), MEMORY(1), MEMORY(2), MEMORY(3), i64 rows, i64 n) {
   SCRATCH(T)
@@ -32,7 +33,7 @@ KERNEL NAME(MEMORY(0), MEMORY(1), MEMORY(2), MEMORY(3), i64 rows, i64 n) {
     LANES_OF(T, picked, 0)
     LANEWISE(T, v, labels[c] * (x[c] - most), c, l, n, picked[l] += v;)
     JOIN(T, picked, SUM_OF)
-    const T factor = label_sum[0] / sum[0];
+    const T factor = (SUM_TO_ONE ? 1 : label_sum[0]) / sum[0];
     LANEWISE(T, v, backprop[c] * factor - labels[c], c, l, n, backprop[c] = v;)
     ONCE AT(T, 2)[r] = n == 0 ? 0 : log(sum[0]) * label_sum[0] - picked[0];
   }
@@ -81,10 +82,10 @@ KERNEL NAME(MEMORY(0), MEMORY(1), MEMORY(2), MEMORY(3), i64 count) {
 )";
 
 ExecutablePtr prepare_softmax(const Signature& s, const Device& device) {
-  const Kernel kernel(device, {.name = s.op->name,
-                               .words = types_of(s.inputs[0].dtype),
-                               .functions = {kSoftmaxWords},
-                               .body = kSoftmax});
+  Words words = types_of(s.inputs[0].dtype);
+  words.emplace_back("SUM_TO_ONE", s.attrs.get<bool>("labels_sum_to_one") ? "1" : "0");
+  const Kernel kernel(
+      device, {.name = s.op->name, .words = words, .functions = {kSoftmaxWords}, .body = kSoftmax});
   return op::executable([kernel, shape = s.inputs[0].shape](const Launch& launch) {
     if (shape[0] == 0) return;
     Call call(launch, kernel);
