@@ -87,7 +87,7 @@ def serialize_keras_object(obj):
         name = obj._class_name() if hasattr(obj, "_class_name") else type(obj).__name__
         return {
             "module": _module_of(type(obj)) if name != "Functional" else "keras.src.models.functional", "class_name": name, "config": serialize_keras_object(dict(config)),
-            "registered_name": _registered_name(type(obj)), **({"build_config": serialize_keras_object(build)} if build is not None else {}),
+            "registered_name": _registered_name(type(obj)) if name != "Functional" else name, **({"build_config": serialize_keras_object(build)} if build is not None else {}),
         }
     if callable(obj):
         if getattr(obj, "__name__", "") == "<lambda>":
@@ -95,20 +95,20 @@ def serialize_keras_object(obj):
             import marshal
 
             return {"class_name": "__lambda__", "config": {"value": base64.b64encode(marshal.dumps(obj.__code__)).decode()}}
-        return {"class_name": "function", "config": obj.__name__, "module": _module_of(obj), "registered_name": obj.__name__}
+        return {"module": "builtins", "class_name": "function", "config": get_registered_name(obj), "registered_name": "function"}
     raise TypeError(f"{obj!r} cannot be saved: it has no get_config()")
 
 
 def _registered_name(cls):
     if cls.__module__.startswith("tandem"):
         return None
-    return next((k for k, v in _registered.items() if v is cls and ">" in k), f"Custom>{cls.__name__}")
+    return next((k for k, v in _registered.items() if v is cls and ">" in k), cls.__name__)
 
 
 def _module_of(cls):
     name = cls.__module__
     if not name.startswith("tandem"):
-        return name
+        return None if name == "__main__" else name
     for part in ("layers", "initializers", "regularizers", "constraints", "losses", "metrics", "optimizers.schedules", "optimizers", "activations"):
         if f"keras.{part}" in name:
             return f"keras.{part}"
