@@ -6,7 +6,7 @@ import inspect
 import numpy as np
 
 from tandem import nest
-from tandem.keras import _config_keys
+from tandem.keras import _config_keys, initializers
 from tandem.keras._calls import _shape_of
 
 
@@ -144,6 +144,8 @@ class LayerDescription:
         from tandem.keras import saving
 
         own = self.__dict__.get(name, value)
+        if name.endswith("_initializer") and isinstance(own, str):
+            own = initializers.get(own)
         if name == "data_format" and own is None:
             from tandem.keras import config
 

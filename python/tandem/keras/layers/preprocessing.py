@@ -427,8 +427,12 @@ class _Lookup(Layer):
                     vocabulary = file.read().splitlines()
             self.set_vocabulary(vocabulary, idf_weights)
 
+    def _has_mask(self):
+        """Whether there is a number for the mask; outputs other than numbers have no place for it."""
+        return self.mask_token is not None and self.output_mode == "int"
+
     def _special(self):
-        return ([self.mask_token] if self.mask_token is not None else []) + [self.oov_token] * self.num_oov_indices
+        return ([self.mask_token] if self._has_mask() else []) + [self.oov_token] * self.num_oov_indices
 
     def set_vocabulary(self, vocabulary, idf_weights=None):
         words = [self._plain(w) for w in (vocabulary.numpy().tolist() if hasattr(vocabulary, "numpy") else np.asarray(vocabulary).tolist())]
@@ -438,7 +442,11 @@ class _Lookup(Layer):
         self._words = words
         self._table = {w: i + len(special) for i, w in enumerate(words)}
         if idf_weights is not None:
-            weights = np.asarray(idf_weights, np.float32)[-len(words) :]
+            weights = np.asarray(idf_weights, np.float32)
+            if len(special) and len(weights) == len(special) + len(words):
+                self._idf = weights
+                return
+            weights = weights[-len(words) :]
             unknown = np.full(len(special), weights.mean() if len(weights) else 1.0, np.float32)
             unknown[: len(special) - self.num_oov_indices] = 0.0
             self._idf = np.concatenate([unknown, weights])
@@ -498,7 +506,7 @@ class _Lookup(Layer):
     def _numbers_in_a_trace(self, inputs):
         """Each integer is compared with all that are known."""
         special = len(self._special())
-        unknown = 1 if self.mask_token is not None else 0
+        unknown = int(self._has_mask())
         x = _tandem.expand_dims(_tandem.cast(inputs, 6), -1)
         places = np.arange(special, special + len(self._words), dtype=np.int64)
         found = _tandem.cast(_tandem.equal(x, np.asarray(self._words, np.int64)), 6)
@@ -507,11 +515,11 @@ class _Lookup(Layer):
         numbers = _tandem.where(_tandem.greater(_tandem.reduce_sum(found, -1, False), 0), numbers, others)
         if self.mask_token is None:
             return numbers
-        return _tandem.where(_tandem.equal(_tandem.cast(inputs, 6), int(self.mask_token)), _tandem.zeros_like(numbers), numbers)
+        return _tandem.where(_tandem.equal(_tandem.cast(inputs, 6), int(self.mask_token)), _tandem.zeros_like(numbers) - int(not self._has_mask()), numbers)
 
     def _number_of(self, value):
         if self.mask_token is not None and value == self.mask_token:
-            return 0
+            return 0 if self._has_mask() else -1
         if self._table is None:
             raise errors.FailedPreconditionError(f"Table not initialized: {self.name} has no vocabulary yet; adapt(), set_vocabulary() or the argument `vocabulary` give it one")
         found = self._table.get(value)
@@ -521,7 +529,7 @@ class _Lookup(Layer):
             if text_probes:
                 return 0
             raise ValueError(f"{value!r} is not in the vocabulary, and there is no number for unknown values")
-        first = 1 if self.mask_token is not None else 0
+        first = int(self._has_mask())
         if self.num_oov_indices == 1:
             return first
         from tandem._ops.fingerprint import fingerprint

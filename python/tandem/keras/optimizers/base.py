@@ -10,7 +10,7 @@ from tandem import _ops
 from tandem._tensors.tensor import Tensor
 from tandem._tracing.state import init_scope, state
 from tandem.keras import _objects
-from tandem.keras._variable import KerasVariable
+from tandem.keras._variable import KerasVariable, RateVariable
 from tandem.keras.optimizers import schedules
 from tandem.keras.optimizers.schedules import LearningRateSchedule
 
@@ -213,7 +213,7 @@ class Optimizer(_objects.Configured):
         if found is None:
             *of, last = variable._name.split("/")
             own = {"iterations": "iteration"}.get(last, last) if len(of) < 2 else "_".join([*of[:-1], last])
-            found = self._names[variable._key] = KerasVariable.of(variable, own, f"{self.name}/{own}")
+            found = self._names[variable._key] = (RateVariable if own == "learning_rate" else KerasVariable).of(variable, own, f"{self.name}/{own}")
         return found
 
     def _rate_tensor(self):

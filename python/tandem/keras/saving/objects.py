@@ -109,6 +109,10 @@ def _module_of(cls):
     name = cls.__module__
     if not name.startswith("tandem"):
         return None if name == "__main__" else name
+    if name == "tandem.keras._rarer":
+        from tandem.keras import initializers, losses
+
+        return "keras.initializers" if issubclass(cls, initializers.Initializer) else "keras.losses" if issubclass(cls, losses.Loss) else "keras.metrics"
     for part in ("layers", "initializers", "regularizers", "constraints", "losses", "metrics", "optimizers.schedules", "optimizers", "activations"):
         if f"keras.{part}" in name:
             return f"keras.{part}"
@@ -125,7 +129,7 @@ def _class_named(name, custom_objects=None):
     if name == "Functional":
         return _model.Model
     for module in (layers, _model, initializers, regularizers, constraints, losses, metrics, optimizers, schedules):
-        found = vars(module).get(name)
+        found = getattr(module, name, None)  # Also one that is imported late.
         if found is not None:
             return found
     raise TypeError(f"Could not locate class '{name}'. Make sure custom classes are decorated with `@keras.saving.register_keras_serializable()`, or given as custom_objects.")
@@ -191,9 +195,12 @@ def deserialize_keras_object(config, custom_objects=None, safe_mode=True, **kwar
     if not hasattr(cls, "_tandem_keeps_config") and not _keeps_config(cls):
         inner = {k: deserialize_keras_object(v) if k not in ("layers",) else v for k, v in inner.items()} if isinstance(inner, dict) else inner
     made = from_config(cls, inner)
-    if config.get("build_config") and _builds_from_config(type(made)):
-        made.build_from_config(deserialize_keras_object(config["build_config"]))
+    build_config = config.get("build_config")
+    if build_config and _builds_from_config(type(made)):
+        made.build_from_config(deserialize_keras_object(build_config))
         made.built = True
+    elif build_config and any(build_config.values()) and not getattr(type(made).build, "_is_default", False):
+        made.__dict__["_tandem_is_made_alone"] = True
     return made
 
 
