@@ -53,6 +53,7 @@ def install(module_name, globals_, late=None):
     """
     import importlib
     import sys
+    import types
 
     own_name = module_name.replace("tandem.keras", "keras", 1)
     homes = {}
@@ -71,3 +72,6 @@ def install(module_name, globals_, late=None):
     globals_["__getattr__"] = __getattr__
     if homes:
         globals_["__dir__"] = lambda: sorted({*globals_, *homes})
+        # `import *` takes the names that are imported late, too. A property of the class goes before the module's own __all__.
+        names = property(lambda module: [n for n in [*globals_.get("__all__", globals_), *homes] if not n.startswith("_")])
+        sys.modules[module_name].__class__ = type("Module", (types.ModuleType,), {"__all__": names})

@@ -64,6 +64,12 @@ class name_scope:
 class RematScope(name_scope):
     """A scope that changes nothing: values are kept for gradients."""
 
+    def __init__(self, mode="full", output_size_threshold=1024, layer_names=None):
+        if mode not in ("full", "activations", "larger_than", "list_of_layers", None):
+            raise ValueError(f"Invalid mode '{mode}'. Supported modes are: 'full', 'activations', 'larger_than', 'list_of_layers', or None.")
+        super().__init__("remat")
+        self.mode, self.output_size_threshold, self.layer_names = mode, output_size_threshold, layer_names or []
+
 
 def remat(f):
     """The function itself."""

@@ -17,6 +17,12 @@ class _CallContext(threading.local):
         self.path = []
         self.rows = None  # Where weights are made before a step, of a few rows of a batch: how many it has, and how many are remembered.
 
+    def entered(self, layer):
+        """Extends the path by a layer and returns the path around it. What was made of a configuration with its shapes begins a path, as in Keras, which builds it alone."""
+        kept = self.path
+        self.path = [layer._name] if layer.__dict__.get("_tandem_is_made_alone") else [*kept, layer._name]
+        return kept
+
     @contextlib.contextmanager
     def within(self, name):
         """A scope in which layers make their weights as parts of the layer with that name."""

@@ -148,7 +148,7 @@ class Layer(LayerState, LayerDescription):
 
     def _build_for(self, args, kwargs):
         with self._strategy_scope(), init_scope():
-            call_context.path.append(self._name)
+            above = call_context.entered(self)
             try:
                 build = self.build
                 names, _, _ = _parameters(build)
@@ -167,7 +167,7 @@ class Layer(LayerState, LayerDescription):
                 else:
                     build()
             finally:
-                call_context.path.pop()
+                call_context.path = above
         self.built = True
         self.__dict__["_tandem_built_for"] = call_context.built_for(args[0]) if args else None
         initial = self.__dict__.get("_tandem_initial_weights")
@@ -311,14 +311,14 @@ class Layer(LayerState, LayerDescription):
         before = context.training
         context.depth += 1
         context.training = training
-        context.path.append(self._name)
+        above = context.entered(self)
         try:
             with self._casting_variables():
                 outputs = self._call_to_run()(*args, **kwargs)
         finally:
             context.depth -= 1
             context.training = before
-            context.path.pop()
+            context.path = above
         if outermost and _parts.in_use:
             outputs = _parts.joined(outputs)
         if self.activity_regularizer is not None:
@@ -391,7 +391,7 @@ class Layer(LayerState, LayerDescription):
 
     def compute_output_shape(self, *args, **kwargs):
         """The shape of the output for that of the input."""
-        shape = args[0] if args else next(iter(kwargs.values()))
+        shape, *others = (*args, *kwargs.values())
         make = lambda s: KerasTensor(s, self.compute_dtype)  # noqa: E731
         if shape and isinstance(shape, (list, tuple)) and isinstance(shape[0], (list, tuple)):
             given = [make(s) for s in shape]
@@ -399,9 +399,10 @@ class Layer(LayerState, LayerDescription):
             given = {k: make(s) for k, s in shape.items()}
         else:
             given = make(shape)
+        given = (given, *(make(s) for s in others if s is not None))
         if not self.built:
-            self._build_for((given,), {})
-        result = Layer.compute_output_spec(self, given)
+            self._build_for(given, {})
+        result = Layer.compute_output_spec(self, *given)
         return nest.map_structure(lambda t: t.shape, result) if nest.is_nested(result) else result.shape
 
 

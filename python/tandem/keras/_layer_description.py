@@ -6,7 +6,7 @@ import inspect
 import numpy as np
 
 from tandem import nest
-from tandem.keras import _config_keys
+from tandem.keras import _config_keys, initializers
 from tandem.keras._calls import _shape_of
 
 
@@ -87,14 +87,22 @@ class LayerDescription:
     def get_config(self):
         """The arguments of which from_config makes the layer again."""
         config = {"name": self.name, "trainable": self._trainable, "dtype": self._dtype_policy.as_config()}
+        if self.activity_regularizer is not None:
+            config["activity_regularizer"] = self._as_configured("activity_regularizer", self.activity_regularizer)
         built_in = next(c for c in type(self).__mro__ if c.__module__.startswith("tandem"))
-        if built_in is not type(self) and type(self).get_config is LayerDescription.get_config:
-            config.update(self._users_arguments())
+        if built_in is not type(self) and type(self).get_config.__qualname__ in ("LayerDescription.get_config", "Model.get_config"):
+            named = {"name", "kwargs"} & set(inspect.signature(type(self).__init__).parameters)
+            config = {**({"name": config["name"]} if named else {}), **self._users_arguments(), **{k: v for k, v in config.items() if k != "name"}}
         elif built_in is not _plain_layer():
             # A user's class that has a get_config of its own adds its arguments: here are those of the class that it derives from.
             given = self._bound_arguments(built_in) if built_in is type(self) else {}
             arguments = _arguments_of(built_in)
-            for name, beyond in _config_keys.keys_of(built_in, arguments).items():
+            keys = _config_keys.keys_of(built_in, arguments)
+            if "name" in keys:  # Some classes of Keras have a configuration of their own.
+                config = {**dict.fromkeys(keys), "name": self.name, "dtype": self.dtype}
+            for name, beyond in keys.items():
+                if name in ("name", "dtype"):
+                    continue
                 if name not in arguments and name != "activity_regularizer":
                     config[name] = beyond
                     continue
@@ -107,10 +115,12 @@ class LayerDescription:
             config["batch_input_shape"] = self._tandem_batch_input_shape
         return config
 
-    def _bound_arguments(self, cls):
+    def _bound_arguments(self, cls, with_defaults=False):
         args, kwargs = self._init_args
         try:
             bound = inspect.signature(cls.__init__).bind(self, *args, **kwargs)
+            if with_defaults:
+                bound.apply_defaults()
         except TypeError:
             return {}
         found = {}
@@ -127,13 +137,15 @@ class LayerDescription:
         if type(self).__init__ is _plain_layer().__init__:
             return {}
         left_out = ("weights", "input_shape", "input_dim", "batch_input_shape", "name", "trainable", "dtype")
-        return {k: v for k, v in self._bound_arguments(type(self)).items() if k not in left_out}
+        return {k: v for k, v in self._bound_arguments(type(self), True).items() if k not in left_out}
 
     def _as_configured(self, name, value):
         """An argument as Keras shows it: objects as their configurations, sizes as they were understood."""
         from tandem.keras import saving
 
         own = self.__dict__.get(name, value)
+        if name.endswith("_initializer") and isinstance(own, str):
+            own = initializers.get(own)
         if name == "data_format" and own is None:
             from tandem.keras import config
 
@@ -144,6 +156,8 @@ class LayerDescription:
             return saving.serialize_keras_object(own)
         if own is None or isinstance(own, (bool, int, float, str, tuple, list)) and not any(isinstance(o, _plain_layer()) for o in nest.flatten(own)):
             return own
+        if isinstance(value, (list, tuple)):
+            return saving.serialize_keras_object(own if hasattr(own, "get_config") else value)
         return saving.serialize_keras_object(value) if hasattr(value, "get_config") else value
 
     @classmethod
@@ -151,7 +165,7 @@ class LayerDescription:
         """The layer of its configuration."""
         from tandem.keras import saving
 
-        is_layer = lambda k, v: k in ("layer", "backward_layer", "cell") and isinstance(v, dict) and "class_name" in v  # noqa: E731
+        is_layer = lambda k, v: k in ("layer", "backward_layer", "cell") and isinstance(v, dict) and "class_name" in v or k == "cells"  # noqa: E731
         known = {k: saving.deserialize_keras_object(v) if is_layer(k, v) else v for k, v in config.items() if not _config_keys.is_beyond(cls, k)}
         return cls(**known)
 

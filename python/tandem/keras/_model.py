@@ -364,6 +364,7 @@ class Model(Trainer, Layer):
         else:
             given = [KerasTensor(s) for s in shape]
         self.built = True
+        self.__dict__["_tandem_built_for"] = shape
         self.compute_output_spec(given)
 
     build._is_default = True  # A first call needs no shapes: it has the tensors.
@@ -436,6 +437,12 @@ class Model(Trainer, Layer):
         from tandem.keras import saving
 
         return json.dumps(saving.described(self), **{"default": str, **kwargs})
+
+    def get_build_config(self):
+        graph = self._tandem_graph
+        if graph is None:
+            return super().get_build_config()
+        return {"input_shape": tuple(graph.flat_inputs[0].shape) if isinstance(self, Sequential) else None}
 
     def get_config(self):
         if self._tandem_graph is not None and type(self).get_config is Model.get_config:
@@ -649,7 +656,8 @@ class Sequential(Model):
         from tandem.keras import saving
 
         layers = ([self._input_layer] if self._input_layer is not None else []) + self._stack
-        return {"name": self.name, "trainable": self._trainable, "dtype": self._dtype_policy.as_config(), "layers": [saving.serialize_keras_object(l) for l in layers], "build_input_shape": None if self._input_layer is None else self._input_layer.batch_shape}
+        config = {"name": self.name, "trainable": self._trainable, "dtype": self._dtype_policy.as_config(), "layers": [saving.serialize_keras_object(l) for l in layers]}
+        return config if self._input_layer is None else {**config, "build_input_shape": self._input_layer.batch_shape}
 
     @classmethod
     def from_config(cls, config, custom_objects=None):

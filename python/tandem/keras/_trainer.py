@@ -70,15 +70,22 @@ class Trainer(TrainingSteps):
         self.stop_training = False
         self.compiled = self._compiled = True
         self._tandem_functions = {}
-        self._compile_config = {"optimizer": optimizer, "loss": loss, "loss_weights": loss_weights, "metrics": metrics, "weighted_metrics": weighted_metrics}
+        self._compile_config = {"optimizer": optimizer, "loss": loss, "loss_weights": loss_weights, "metrics": metrics, "weighted_metrics": weighted_metrics, "run_eagerly": self._run_eagerly, "steps_per_execution": steps_per_execution, "jit_compile": jit_compile is True}
 
     def compile_from_config(self, config):
         """Compiles the model as get_compile_config says."""
-        self.compile(**config)
+        from tandem.keras import saving
+
+        self.compile(**saving.deserialize_keras_object(config))
 
     def get_compile_config(self):
         """How the model was compiled, for files."""
-        return self._compile_config
+        from tandem.keras import saving
+
+        config = saving.serialize_keras_object(self._compile_config or {})
+        if isinstance(self.optimizer, optimizers_module.Optimizer):
+            config["optimizer"] = optimizers_module.serialize(self.optimizer)
+        return config
 
     def _assert_compiled(self, method):
         if not self.__dict__.get("compiled"):
@@ -131,8 +138,12 @@ class Trainer(TrainingSteps):
 
     @property
     def jit_compile(self):
-        """False: there is no XLA, and all steps are compiled."""
-        return False
+        """False where nobody sets it: there is no XLA, and all steps are compiled."""
+        return self.__dict__.get("_tandem_jit_compile", False)
+
+    @jit_compile.setter
+    def jit_compile(self, value):
+        self.__dict__["_tandem_jit_compile"] = bool(value)
 
     def get_state_tree(self, value_format="backend_tensor"):
         """The values of all variables in dictionaries by their paths, as tensors or as NumPy's arrays ("numpy_array")."""

@@ -6,6 +6,27 @@ from tandem._tensors import variable as _variable
 from tandem.keras import _objects
 
 
+class DTypeName(str):
+    """The name of a dtype, as Keras's variables have it, which can be asked what a tf.DType can."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(dtypes.as_dtype(str(self)), name)
+
+    def __reduce__(self):
+        return str, (str(self),)
+
+
+_dtype_names = {}
+
+
+def _dtype_name(code):
+    if code not in _dtype_names:
+        _dtype_names[code] = DTypeName(dtypes.BY_CODE[code].name)
+    return _dtype_names[code]
+
+
 class KerasVariable(_variable.Variable):
     """A variable with a short name and a path, whose value is an attribute."""
 
@@ -52,6 +73,11 @@ class KerasVariable(_variable.Variable):
         return self._short_name
 
     @property
+    def dtype(self):
+        """The name of the dtype."""
+        return _dtype_name(self._code)
+
+    @property
     def value(self):
         """The present value."""
         return self.read_value()
@@ -84,7 +110,7 @@ class KerasVariable(_variable.Variable):
         return super().assign_add(value)
 
     def __repr__(self):
-        return f"<Variable path={self.path}, shape={self.shape}, dtype={self.dtype.name}, value={self.numpy()}>"
+        return f"<Variable path={self.path}, shape={self.shape}, dtype={self.dtype}, value={self.numpy()}>"
 
     __str__ = __repr__
 
@@ -98,6 +124,18 @@ class KerasVariable(_variable.Variable):
         import numpy as np
 
         return _copied, (np.array(self.numpy()), self.trainable, self._short_name, self.path, self.dtype.name)
+
+
+class RateVariable(KerasVariable):
+    """The learning rate of the library's optimizers, which keep 64 bits of it: others see 32, as Keras has it."""
+
+    dtype = property(lambda self: _dtype_name(0))
+
+    def read_value(self):
+        return _tandem.cast(super().read_value(), 0)
+
+    def numpy(self):
+        return self.read_value().numpy()
 
 
 def _copied(array, trainable, name, path, dtype):

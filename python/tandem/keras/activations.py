@@ -24,7 +24,7 @@ def relu(x, negative_slope=0.0, max_value=None, threshold=0.0):
     """max(x, 0), with a slope below the threshold and a largest value."""
     x = _tensor(x)
     if threshold:
-        y = _tandem.where(x >= threshold, x, negative_slope * (x - threshold))
+        y = _tandem.where(x > threshold, x, negative_slope * (x - threshold))
     elif negative_slope:
         y = _tandem.leaky_relu(x, float(negative_slope))
     elif max_value == 6:

@@ -11,6 +11,7 @@ from tandem._ops import *  # noqa: F401, F403
 from tandem._ops import abs, cast as _cast, clip_by_value, concat, equal, exp, greater, less, log, maximum, minimum, ones_like, pow, reduce_max as max, reduce_mean as mean, reduce_min as min, reduce_std as std, reduce_sum as sum, reduce_variance as var, reshape, round, shape, sigmoid, sign, sqrt, square, squeeze, stack, tanh, tile, transpose, zeros_like  # noqa: E501, F401
 from tandem.keras import activations as _activations
 from tandem.keras._objects import reset_uids  # noqa: F401
+from tandem.keras._promotion import result_type  # noqa: F401
 from tandem.keras.losses import binary_crossentropy, categorical_crossentropy, sparse_categorical_crossentropy  # noqa: F401
 from tandem.keras.random import SeedGenerator  # noqa: F401
 
@@ -82,11 +83,6 @@ def standardize_dtype(dtype):
     from tandem import dtypes
 
     return dtypes.as_dtype(dtype or "float32").name
-
-
-def result_type(*given):
-    """The dtype of what is computed of values of these dtypes."""
-    return np.result_type(*given).name
 
 
 def is_float_dtype(dtype):

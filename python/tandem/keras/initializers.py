@@ -229,7 +229,9 @@ variance_scaling = VarianceScaling
 
 
 def get(identifier):
-    """The initializer of a name, configuration or function."""
+    """The initializer of a name, configuration or function; a tensor gives its own elements."""
+    if isinstance(identifier, _tandem.Tensor):
+        return lambda shape, dtype=None: _tandem.reshape(identifier if dtype is None else _tandem.cast(identifier, _code(dtype)), tuple(shape))
     return _objects.lookup("initializer", identifier, _NAMES, Initializer)
 
 

@@ -333,21 +333,34 @@ class Loss(_objects.Configured):
         self.reduction = "sum_over_batch_size" if reduction in ("auto", "AUTO", "mean") else reduction
         if self.reduction not in ("sum_over_batch_size", "sum", "none", None, "mean_with_sample_weight"):
             raise ValueError(f"Invalid value for argument `reduction`. Received: reduction={reduction}")
-        self._dtype = dtype
+        self._dtype = getattr(dtype, "compute_dtype", dtype)
 
-    dtype = property(lambda self: self._dtype or "float32")
+    @property
+    def dtype(self):
+        """What truth and predictions are cast to."""
+        from tandem.keras.backend import floatx
+
+        return self._dtype or floatx()
+
+    def _converted(self, value):
+        if hasattr(type(value), "_tandem_symbolic"):
+            return value
+        code, logits = dtypes.code_of(self.dtype), getattr(value, "_keras_logits", None)
+        value = _tandem.convert(value)
+        if value.dtype.is_floating and value._code != code:
+            value = _tandem.cast(value, code)
+            logits = None if logits is None else _tandem.cast(logits, code)
+        if logits is not None:
+            value._keras_logits = logits
+        return value
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         from tandem import nest
 
         mask = getattr(y_pred, "_keras_mask", None)
-        convert = lambda v: v if hasattr(type(v), "_tandem_symbolic") else _tandem.convert(v)  # noqa: E731
-        y_true = nest.map_structure(convert, y_true) if isinstance(y_true, (dict, tuple)) else convert(y_true)
+        y_true = nest.map_structure(self._converted, y_true) if isinstance(y_true, (dict, tuple)) else self._converted(y_true)
         if not isinstance(y_pred, (dict, tuple, list)):
-            logits = getattr(y_pred, "_keras_logits", None)
-            y_pred = convert(y_pred)
-            if logits is not None:
-                y_pred._keras_logits = logits
+            y_pred = self._converted(y_pred)
         if isinstance(y_true, _tandem.Tensor) and not y_true.dtype.is_floating and isinstance(y_pred, _tandem.Tensor) and y_pred.dtype.is_floating:
             if not isinstance(self, LossFunctionWrapper) or self.fn not in _BUILT_IN:
                 y_true = _tandem.cast(y_true, y_pred._code)

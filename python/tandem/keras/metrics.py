@@ -216,7 +216,9 @@ class MeanMetricWrapper(Mean):
         super().update_state(values, sample_weight)
 
     def get_config(self):
-        return {**super().get_config(), **self._fn_kwargs}
+        from tandem.keras import saving
+
+        return {**super().get_config(), **({"fn": saving.serialize_keras_object(self._fn)} if type(self) is MeanMetricWrapper else {}), **self._fn_kwargs}
 
 
 # ---- Accuracies ----
@@ -336,6 +338,9 @@ class R2Score(Metric):
         self._rows = self.add_variable((), name="num_samples") if num_regressors else None
         self._built = False
 
+    def get_config(self):
+        return {**super().get_config(), "class_aggregation": self.class_aggregation, "num_regressors": self.num_regressors}
+
     def update_state(self, y_true, y_pred, sample_weight=None):
         y_true, y_pred = _losses._pair(y_true, y_pred)
         if self._rows is not None:
@@ -371,6 +376,8 @@ _COUNTS = ("true_positives", "false_positives", "true_negatives", "false_negativ
 class _Confusion(Metric):
     """Numbers of right and wrong positives and negatives, at thresholds."""
 
+    _counted = _COUNTS  # Which of the numbers a class keeps.
+
     def __init__(self, thresholds=None, top_k=None, class_id=None, name=None, dtype=None, default=0.5):
         super().__init__(dtype, name)
         self._given = thresholds
@@ -380,7 +387,7 @@ class _Confusion(Metric):
         self._make_counts()
 
     def _make_counts(self):
-        for name in _COUNTS:
+        for name in self._counted:
             setattr(self, name, self.add_variable((len(self.thresholds),), name=name))
 
     def update_state(self, y_true, y_pred, sample_weight=None):
@@ -400,27 +407,36 @@ class _Confusion(Metric):
             values = _tandem.cast(condition, 0)
             return _tandem.reduce_sum(values if weight is None else values * weight, 1, False)
 
-        land, lnot = _tandem.logical_and, _tandem.logical_not
-        self.true_positives.assign_add(count(land(y_pred, y_true)))
-        self.false_positives.assign_add(count(land(y_pred, lnot(y_true))))
-        self.true_negatives.assign_add(count(land(lnot(y_pred), lnot(y_true))))
-        self.false_negatives.assign_add(count(land(lnot(y_pred), y_true)))
+        for name in self._counted:
+            truth, prediction = name.split("_")
+            predicted = y_pred if prediction == "positives" else _tandem.logical_not(y_pred)
+            actual = y_true if (truth == "true") == (prediction == "positives") else _tandem.logical_not(y_true)
+            getattr(self, name).assign_add(count(_tandem.logical_and(predicted, actual)))
 
     def _value(self, values):
         return values[0] if len(self.thresholds) == 1 else values
 
     def get_config(self):
-        return {**super().get_config(), "thresholds": self._given}
+        return {**super().get_config(), "thresholds": self._given, "top_k": self.top_k, "class_id": self.class_id}
 
 
 def _count_class(name, variable, default_name):
     def __init__(self, thresholds=None, name=None, dtype=None):
         _Confusion.__init__(self, thresholds, None, None, name, dtype)
+        self.accumulator = getattr(self, variable)
+
+    def _make_counts(self):
+        setattr(self, variable, self.add_variable((len(self.thresholds),), name="accumulator"))
 
     def result(self):
-        return self._value(getattr(self, variable).read_value())
+        return self._value(self.accumulator.read_value())
 
-    return type(name, (_Confusion,), {"__init__": __init__, "result": result, "__module__": __name__})
+    def get_config(self):
+        return {**Metric.get_config(self), "thresholds": self._given}
+
+    return type(name, (_Confusion,), {
+        "__init__": __init__, "_make_counts": _make_counts, "result": result, "get_config": get_config, "_counted": (variable,), "__module__": __name__,
+    })
 
 
 TruePositives = _count_class("TruePositives", "true_positives", "true_positives")
@@ -432,6 +448,8 @@ FalseNegatives = _count_class("FalseNegatives", "false_negatives", "false_negati
 class Precision(_Confusion):
     """The part of what was predicted as positive that is."""
 
+    _counted = ("true_positives", "false_positives")
+
     def __init__(self, thresholds=None, top_k=None, class_id=None, name=None, dtype=None):
         super().__init__(thresholds, top_k, class_id, name, dtype)
 
@@ -442,6 +460,8 @@ class Precision(_Confusion):
 
 class Recall(_Confusion):
     """The part of what is positive that was predicted so."""
+
+    _counted = ("true_positives", "false_negatives")
 
     def __init__(self, thresholds=None, top_k=None, class_id=None, name=None, dtype=None):
         super().__init__(thresholds, top_k, class_id, name, dtype)
@@ -455,6 +475,7 @@ class AUC(_Confusion):
     """The area under the curve of all thresholds."""
 
     def __init__(self, num_thresholds=200, curve="ROC", summation_method="interpolation", name=None, dtype=None, thresholds=None, multi_label=False, num_labels=None, label_weights=None, from_logits=False):
+        self._own_thresholds = thresholds is not None
         if thresholds is None:
             thresholds = [(i + 1) / (num_thresholds - 1) for i in range(num_thresholds - 2)]
         else:
@@ -539,7 +560,7 @@ class AUC(_Confusion):
         return {
             "name": self.name, "dtype": self.dtype, "num_thresholds": self.num_thresholds, "curve": self.curve, "summation_method": self.summation_method,
             "multi_label": self.multi_label, "num_labels": self.num_labels, "label_weights": None if self.label_weights is None else self.label_weights.tolist(),
-            "thresholds": self.thresholds[1:-1], "from_logits": self.from_logits,
+            "from_logits": self.from_logits, **({"thresholds": self.thresholds[1:-1]} if self._own_thresholds else {}),
         }
 
 
@@ -605,6 +626,9 @@ class FBetaScore(Metric):
         self.average, self.beta, self.threshold = average, beta, threshold
         self._states = None
 
+    def get_config(self):
+        return {**super().get_config(), "average": self.average, "beta": self.beta, "threshold": self.threshold}
+
     def update_state(self, y_true, y_pred, sample_weight=None):
         y_true, y_pred = _losses._pair(y_true, y_pred)
         n, y_true = int(y_pred._sizes[-1]), _tandem.cast(y_true, 0)
@@ -648,14 +672,19 @@ class F1Score(FBetaScore):
     def __init__(self, average=None, threshold=None, name="f1_score", dtype=None):
         super().__init__(average, 1.0, threshold, name, dtype)
 
+    def get_config(self):
+        return {k: v for k, v in super().get_config().items() if k != "beta"}
+
 
 class _IoU(Metric):
+    _arguments = ("num_classes", "target_class_ids", "ignore_class", "sparse_y_true", "sparse_y_pred", "axis")
+
     def __init__(self, num_classes, target_class_ids=None, name=None, dtype=None, ignore_class=None, sparse_y_true=True, sparse_y_pred=True, axis=-1):
-        super().__init__(dtype, name)
+        super().__init__(dtype or "int64", name)
         self.num_classes, self.ignore_class, self.axis = int(num_classes), ignore_class, axis
-        self.target_class_ids = list(range(self.num_classes)) if target_class_ids is None else list(target_class_ids)
+        self.target_class_ids = list(range(self.num_classes)) if target_class_ids is None else tuple(target_class_ids)
         self.sparse_y_true, self.sparse_y_pred = sparse_y_true, sparse_y_pred
-        self.total_cm = self.add_variable((self.num_classes, self.num_classes), name="total_confusion_matrix")
+        self.total_cm = self.add_variable((self.num_classes, self.num_classes), dtype="float32", name="total_confusion_matrix")
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         y_true, y_pred = _tandem.convert(y_true), _tandem.convert(y_pred)
@@ -664,11 +693,17 @@ class _IoU(Metric):
         weights = sample_weight
         y_true, y_pred = _tandem.reshape(_tandem.cast(y_true, 5), (-1,)), _tandem.reshape(_tandem.cast(y_pred, 5), (-1,))
         if weights is not None:
-            weights = _tandem.reshape(_tandem.cast(weights, 0), (-1,))
-        if self.ignore_class is not None:
-            valid = _tandem.cast(_tandem.not_equal(y_true, int(self.ignore_class)), 0)
-            weights = valid if weights is None else weights * valid
+            # Weights have the metric's dtype: unless that is given, those of fractions are none.
+            weights = _tandem.reshape(_tandem.cast(_tandem.cast(_tandem.convert(weights), dtypes.code_of(self._dtype)), 0), (-1,))
+        n = self.num_classes
+        valid = (y_true >= 0) & (y_true < n) & (y_pred >= 0) & (y_pred < n)
+        y_true, y_pred = _ops.where(valid, y_true, 0), _ops.where(valid, y_pred, 0)
+        valid = _tandem.cast(valid if self.ignore_class is None else valid & _tandem.not_equal(y_true, int(self.ignore_class)), 0)
+        weights = valid if weights is None else weights * valid
         self.total_cm.assign_add(_ops.confusion_matrix(y_true, y_pred, self.num_classes, weights, "float32"))
+
+    def get_config(self):
+        return {**super().get_config(), **{name: getattr(self, name) for name in self._arguments}}
 
     def result(self):
         cm = self.total_cm.read_value()
@@ -691,12 +726,16 @@ class IoU(_IoU):
 class MeanIoU(_IoU):
     """The mean over classes of overlap divided by union."""
 
+    _arguments = ("num_classes", "ignore_class", "sparse_y_true", "sparse_y_pred", "axis")
+
     def __init__(self, num_classes, name=None, dtype=None, ignore_class=None, sparse_y_true=True, sparse_y_pred=True, axis=-1):
         super().__init__(num_classes, None, name, dtype, ignore_class, sparse_y_true, sparse_y_pred, axis)
 
 
 class OneHotIoU(_IoU):
     """IoU of one-hot vectors."""
+
+    _arguments = ("num_classes", "target_class_ids", "ignore_class", "sparse_y_pred", "axis")
 
     def __init__(self, num_classes, target_class_ids, name=None, dtype=None, ignore_class=None, sparse_y_pred=False, axis=-1):
         super().__init__(num_classes, target_class_ids, name, dtype, ignore_class, False, sparse_y_pred, axis)
@@ -705,12 +744,16 @@ class OneHotIoU(_IoU):
 class OneHotMeanIoU(_IoU):
     """MeanIoU of one-hot vectors."""
 
+    _arguments = ("num_classes", "ignore_class", "sparse_y_pred", "axis")
+
     def __init__(self, num_classes, name=None, dtype=None, ignore_class=None, sparse_y_pred=False, axis=-1):
         super().__init__(num_classes, None, name, dtype, ignore_class, False, sparse_y_pred, axis)
 
 
 class BinaryIoU(_IoU):
     """IoU of yes-or-no predictions."""
+
+    _arguments = ("target_class_ids", "threshold")
 
     def __init__(self, target_class_ids=(0, 1), threshold=0.5, name=None, dtype=None):
         super().__init__(2, target_class_ids, name, dtype)

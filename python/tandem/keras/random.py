@@ -7,6 +7,7 @@ from tandem import dtypes
 from tandem._names import missing as _missing
 from tandem import random as _random
 from tandem._tracing.state import state
+from tandem.keras import _objects
 
 
 class SeedGenerator:
@@ -15,7 +16,7 @@ class SeedGenerator:
     def __init__(self, seed=None, name=None, **kwargs):
         self._initial_seed = seed
         self._source = np.random.default_rng(seed)
-        self.seed = seed
+        self.seed, self.name = seed, name or _objects.auto_name("seed_generator")
 
     def next(self, ordered=True):
         """The next seed."""
@@ -25,7 +26,7 @@ class SeedGenerator:
         return int(self._source.integers(0, 2**31 - 1))
 
     def get_config(self):
-        return {"seed": self._initial_seed}
+        return {"seed": self._initial_seed, "name": self.name}
 
 
 def _seed(seed):

@@ -65,7 +65,7 @@ _missing.install(__name__, globals(), {
     "tandem.keras.layers.augmentation_chains": "AugMix Pipeline RandAugment RandomColorJitter RandomElasticTransform RandomHeight RandomPerspective RandomShear"
     " RandomWidth",
     "tandem.keras.layers.features": "DenseFeatures",
-    "tandem.keras.layers.grouped_attention": "GroupQueryAttention GroupedQueryAttention=GroupQueryAttention ReversibleEmbedding",
+    "tandem.keras.layers.grouped_attention": "GroupQueryAttention=GroupedQueryAttention GroupedQueryAttention ReversibleEmbedding",
     "tandem.keras.layers.spectrograms": "MelSpectrogram STFTSpectrogram",
     "tandem.keras.layers.volumes": "Conv3DTranspose ConvLSTM1D ConvLSTM3D Convolution3DTranspose",
     "tandem.keras.layers.merging": "_Merge",

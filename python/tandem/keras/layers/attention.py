@@ -150,13 +150,6 @@ class MultiHeadAttention(Layer):
         return query_mask
 
 
-class GroupQueryAttention(Layer):
-    """Attention in which several query heads share one head of keys and values."""
-
-    def __init__(self, *args, **kwargs):
-        raise NotImplementedError("keras.layers.GroupQueryAttention: tandem has MultiHeadAttention")
-
-
 class Attention(Layer):
     """Luong's attention, by products, or by sums where the score mode is "concat"."""
 

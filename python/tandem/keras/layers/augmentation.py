@@ -10,7 +10,7 @@ from tandem.keras.layers.core import floating
 from tandem.keras._layer import Layer
 
 
-def range_of(factor, low=0.0, high=1.0, name="factor"):
+def range_of(factor, low=0, high=1, name="factor"):
     """The two bounds that a factor stands for, which have to lie within low and high."""
     bounds = tuple(sorted(factor)) if isinstance(factor, (tuple, list)) else (max(-abs(factor), low), abs(factor))
     if len(bounds) != 2 or bounds[0] < low or bounds[1] > high:
@@ -95,7 +95,7 @@ class Augmentation(Layer):
 
 
 class _Factor(Augmentation):
-    _BOUNDS = (0.0, 1.0)
+    _BOUNDS = (0, 1)
 
     def __init__(self, factor, value_range=(0, 255), data_format=None, seed=None, **kwargs):
         super().__init__(seed, data_format, **kwargs)
@@ -134,6 +134,8 @@ class RandomHue(_Factor):
 class RandomSaturation(_Factor):
     """Makes the colours of images paler or stronger; a factor of 0.5 changes nothing."""
 
+    _BOUNDS = (-1.0, 1.0)
+
     def get_random_transformation(self, images):
         factor = self._each(images, self.factor)
         return {"factor": factor / (1.0 - factor + 1e-7)}
@@ -150,6 +152,8 @@ def _gray(x):
 
 class RandomColorDegeneration(_Factor):
     """Moves images towards gray."""
+
+    _BOUNDS = (-1.0, 1.0)
 
     def transform_images(self, images, transformation):
         return self._clipped(images + transformation["factor"] * (_gray(images) - images))

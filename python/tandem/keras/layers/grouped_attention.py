@@ -10,7 +10,7 @@ from tandem.keras.layers.attention import MultiHeadAttention, count_inner_layers
 from tandem.keras.layers.core import Embedding, EinsumDense
 
 
-class GroupQueryAttention(Layer):
+class GroupedQueryAttention(Layer):
     """Heads of attention of which several share one key and value (Ainslie and others 2023, arXiv:2305.13245)."""
 
     def __init__(self, head_dim, num_query_heads, num_key_value_heads, dropout=0.0, use_bias=True, sliding_window=None, flash_attention=None, kernel_initializer="glorot_uniform", bias_initializer="zeros", kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None, bias_constraint=None, use_gate=False, seed=None, **kwargs):

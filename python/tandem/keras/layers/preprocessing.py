@@ -1,5 +1,7 @@
 """Layers that prepare their input: scales, sizes, random changes of images, categories."""
 
+import itertools
+
 import numpy as np
 
 import _tandem
@@ -159,8 +161,9 @@ class RandomFlip(_RandomImage):
         return x
 
 
-def _bounds(factor):
-    return (-abs(factor), abs(factor)) if isinstance(factor, (int, float)) else tuple(factor)
+def _bounds(factor, lowest=-1.0):
+    """The two bounds that a factor stands for."""
+    return (max(-abs(factor), lowest), abs(factor)) if isinstance(factor, (int, float)) else tuple(factor)
 
 
 class RandomBrightness(_RandomImage):
@@ -168,10 +171,10 @@ class RandomBrightness(_RandomImage):
 
     def __init__(self, factor, value_range=(0, 255), seed=None, **kwargs):
         super().__init__(seed, **kwargs)
-        self.factor, self.value_range = factor, value_range
+        self.factor, self.value_range = _bounds(factor), value_range
 
     def _changed(self, x):
-        low, high = _bounds(self.factor)
+        low, high = self.factor
         scale = self.value_range[1] - self.value_range[0]
         return _tandem.clip(x + self._chance(x, low, high) * float(scale), float(self.value_range[0]), float(self.value_range[1]))
 
@@ -181,26 +184,28 @@ class RandomContrast(_RandomImage):
 
     def __init__(self, factor, value_range=(0, 255), seed=None, **kwargs):
         super().__init__(seed, **kwargs)
-        self.factor, self.value_range = factor, tuple(value_range)
+        self.factor, self.value_range = tuple(sorted(_bounds(factor, 0))), tuple(value_range)
 
     def _changed(self, x):
-        low, high = _bounds(self.factor)
+        low, high = -self.factor[0], self.factor[1]
         mean = _tandem.reduce_mean(x, [1, 2], True)
         return _tandem.clip((x - mean) * (1.0 + self._chance(x, low, high)) + mean, float(self.value_range[0]), float(self.value_range[1]))
 
 
 class RandomCrop(_RandomImage):
-    """A random part of images while training, the middle else."""
+    """A random part of images while training."""
 
     def __init__(self, height, width, seed=None, **kwargs):
         super().__init__(seed, **kwargs)
         self.height, self.width = int(height), int(width)
 
     def call(self, inputs, training=True):
-        x = floating(_tandem.convert(inputs))
-        if not training:
-            return CenterCrop(self.height, self.width, self.data_format, name=self.name).call(x)
-        return super().call(x, training)
+        return super().call(floating(_tandem.convert(inputs)), training)
+
+    def compute_output_shape(self, input_shape):
+        """The shape while training; elsewhere the images stay as they are."""
+        inner = (self.height, self.width)
+        return (*input_shape[:-3], *inner, input_shape[-1]) if self.data_format != "channels_first" else (*input_shape[:-2], *inner)
 
     def _changed(self, x):
         h, w = int(x._sizes[1]), int(x._sizes[2])
@@ -272,10 +277,10 @@ class RandomRotation(_RandomAffine):
 
     def __init__(self, factor, fill_mode="reflect", interpolation="bilinear", seed=None, fill_value=0.0, value_range=None, **kwargs):
         super().__init__(fill_mode, interpolation, seed, fill_value, **kwargs)
-        self.factor = factor
+        self.factor = _bounds(factor)
 
     def _changed(self, x):
-        low, high = _bounds(self.factor)
+        low, high = self.factor
         angle = self._number(x, low, high) * float(2 * np.pi)
         ys, xs, h, w = self._grid(x)
         cy, cx = (h - 1) / 2.0, (w - 1) / 2.0
@@ -349,12 +354,31 @@ class Discretization(Layer):
 
     def __init__(self, bin_boundaries=None, num_bins=None, epsilon=0.01, output_mode="int", **kwargs):
         super().__init__(**kwargs)
-        self.bin_boundaries, self.num_bins, self.output_mode = bin_boundaries, num_bins, output_mode
+        self.bin_boundaries, self.num_bins, self.epsilon, self.output_mode = bin_boundaries, num_bins, epsilon, output_mode
 
     def adapt(self, data, batch_size=None, steps=None):
-        """Learns the bins from data."""
-        array = np.concatenate([np.ravel(np.asarray(v)) for v in data]) if hasattr(data, "_open") else np.ravel(np.asarray(data))
-        self.bin_boundaries = np.quantile(array, np.linspace(0, 1, self.num_bins + 1)[1:-1]).tolist()
+        """Learns the bins from data: from a summary of values and weights, which stays small however many batches there are."""
+        if self.num_bins is None:
+            raise ValueError("Cannot adapt a Discretization layer that has been initialized with `bin_boundaries`, use `num_bins` instead.")
+        batches = [data] if isinstance(data, (np.ndarray, Tensor)) or not hasattr(data, "__iter__") else itertools.islice(data, steps)
+        summary = np.zeros((2, 0), np.float32)
+        for batch in batches:
+            values = np.sort(np.ravel(np.asarray(batch)).astype(np.float32))
+            step = max(len(values) * self.epsilon, 1)
+            values = values[int(step - 1) :: int(step)]
+            merged = np.concatenate([np.stack([values, np.full_like(values, step)]), summary], axis=1)
+            summary = self._compress(merged[:, np.argsort(merged[0])], self.epsilon)
+        self.bin_boundaries = self._compress(summary, 1.0 / self.num_bins)[0, :-1].tolist()
+
+    @staticmethod
+    def _compress(summary, epsilon):
+        """The summary by quantiles that are epsilon apart."""
+        values, weights = summary
+        if len(values) * epsilon < 1:
+            return summary
+        parts, total = epsilon + np.arange(0.0, 1.0, epsilon), weights.cumsum()
+        reached = total / total[-1]
+        return np.stack([np.interp(parts, reached, values), np.diff(np.interp(parts, reached, total), prepend=0)]).astype(np.float32)
 
     def call(self, inputs):
         bins = _ops.searchsorted(_tandem.convert(np.asarray(self.bin_boundaries, np.float32)), floating(_tandem.convert(inputs)), "right")
@@ -403,8 +427,12 @@ class _Lookup(Layer):
                     vocabulary = file.read().splitlines()
             self.set_vocabulary(vocabulary, idf_weights)
 
+    def _has_mask(self):
+        """Whether there is a number for the mask; outputs other than numbers have no place for it."""
+        return self.mask_token is not None and self.output_mode == "int"
+
     def _special(self):
-        return ([self.mask_token] if self.mask_token is not None else []) + [self.oov_token] * self.num_oov_indices
+        return ([self.mask_token] if self._has_mask() else []) + [self.oov_token] * self.num_oov_indices
 
     def set_vocabulary(self, vocabulary, idf_weights=None):
         words = [self._plain(w) for w in (vocabulary.numpy().tolist() if hasattr(vocabulary, "numpy") else np.asarray(vocabulary).tolist())]
@@ -414,7 +442,11 @@ class _Lookup(Layer):
         self._words = words
         self._table = {w: i + len(special) for i, w in enumerate(words)}
         if idf_weights is not None:
-            weights = np.asarray(idf_weights, np.float32)[-len(words) :]
+            weights = np.asarray(idf_weights, np.float32)
+            if len(special) and len(weights) == len(special) + len(words):
+                self._idf = weights
+                return
+            weights = weights[-len(words) :]
             unknown = np.full(len(special), weights.mean() if len(weights) else 1.0, np.float32)
             unknown[: len(special) - self.num_oov_indices] = 0.0
             self._idf = np.concatenate([unknown, weights])
@@ -474,7 +506,7 @@ class _Lookup(Layer):
     def _numbers_in_a_trace(self, inputs):
         """Each integer is compared with all that are known."""
         special = len(self._special())
-        unknown = 1 if self.mask_token is not None else 0
+        unknown = int(self._has_mask())
         x = _tandem.expand_dims(_tandem.cast(inputs, 6), -1)
         places = np.arange(special, special + len(self._words), dtype=np.int64)
         found = _tandem.cast(_tandem.equal(x, np.asarray(self._words, np.int64)), 6)
@@ -483,11 +515,11 @@ class _Lookup(Layer):
         numbers = _tandem.where(_tandem.greater(_tandem.reduce_sum(found, -1, False), 0), numbers, others)
         if self.mask_token is None:
             return numbers
-        return _tandem.where(_tandem.equal(_tandem.cast(inputs, 6), int(self.mask_token)), _tandem.zeros_like(numbers), numbers)
+        return _tandem.where(_tandem.equal(_tandem.cast(inputs, 6), int(self.mask_token)), _tandem.zeros_like(numbers) - int(not self._has_mask()), numbers)
 
     def _number_of(self, value):
         if self.mask_token is not None and value == self.mask_token:
-            return 0
+            return 0 if self._has_mask() else -1
         if self._table is None:
             raise errors.FailedPreconditionError(f"Table not initialized: {self.name} has no vocabulary yet; adapt(), set_vocabulary() or the argument `vocabulary` give it one")
         found = self._table.get(value)
@@ -497,7 +529,7 @@ class _Lookup(Layer):
             if text_probes:
                 return 0
             raise ValueError(f"{value!r} is not in the vocabulary, and there is no number for unknown values")
-        first = 1 if self.mask_token is not None else 0
+        first = int(self._has_mask())
         if self.num_oov_indices == 1:
             return first
         from tandem._ops.fingerprint import fingerprint

@@ -402,11 +402,11 @@ class Bidirectional(Layer):
 
     def __init__(self, layer, merge_mode="concat", weights=None, backward_layer=None, **kwargs):
         super().__init__(**kwargs)
-        config = layer.get_config()
-        self.forward_layer = type(layer).from_config({**config, "name": f"forward_{layer.name}"})
+        config, name = layer.get_config(), layer.name.removeprefix("forward_")
+        self.forward_layer = type(layer).from_config({**config, "name": f"forward_{name}"})
         if backward_layer is None:
             config["go_backwards"] = not layer.go_backwards
-            config["name"] = f"backward_{layer.name}"
+            config["name"] = f"backward_{name}"
             backward_layer = type(layer).from_config(config)
         self.backward_layer, self.merge_mode = backward_layer, merge_mode
         self.return_sequences, self.return_state = layer.return_sequences, layer.return_state
@@ -414,6 +414,12 @@ class Bidirectional(Layer):
 
     def build(self, sequences_shape, initial_state_shape=None):
         self.built = True
+
+    def get_config(self):
+        from tandem.keras import saving
+
+        config = {name: value for name, value in super().get_config().items() if name in ("name", "trainable", "dtype", "activity_regularizer")}
+        return {**config, "merge_mode": self.merge_mode, **{k: saving.serialize_keras_object(getattr(self, k)) for k in ("layer", "backward_layer")}}
 
     @property
     def layer(self):

@@ -781,7 +781,10 @@ class image(metaclass=_missing.Room):
         size = _pair(size)
         strides = size if strides is None else _pair(strides)
         patches = lambda x: own.extract_patches(x, [1] + size + [1], [1] + strides + [1], [1] + _pair(dilation_rate) + [1], padding.upper())  # noqa: E731
-        return _image.formatted(images, data_format, patches)
+        images = _tandem.convert(images)
+        single = images._rank == 3
+        found = _image.formatted(_tandem.expand_dims(images, 0) if single else images, data_format, patches)
+        return _tandem.squeeze(found, [0]) if single else found
 
     @staticmethod
     def pad_images(images, top_padding=None, left_padding=None, bottom_padding=None, right_padding=None, target_height=None, target_width=None, data_format=None):

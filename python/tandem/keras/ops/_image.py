@@ -384,5 +384,8 @@ def ssim(x1, x2, max_val, filter_size=11, filter_sigma=1.5, k1=0.01, k2=0.03, re
     from tandem import image as own
 
     if is_first(data_format):
-        x1, x2 = (_tandem.transpose(_tandem.convert(x), [0, 2, 3, 1]) for x in (x1, x2))
+        x1, x2 = (formatted(x, data_format, lambda y: y) for x in (x1, x2))
+    x1, x2 = _tandem.convert(x1), _tandem.convert(x2)
+    if x1._rank == 3:
+        return own.ssim(x1[None], x2[None], max_val, filter_size, filter_sigma, k1, k2, return_index_map)[0]
     return own.ssim(x1, x2, max_val, filter_size, filter_sigma, k1, k2, return_index_map)

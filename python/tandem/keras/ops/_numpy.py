@@ -405,7 +405,7 @@ def histogram(x, bins=10, range=None):
     """How many elements lie in each of a number of bins, and their edges."""
     x = _tandem.reshape(o._float(x), (-1,))
     counts, edges = np.histogram(_ops.host(np.asarray, x), bins, range)
-    return _c(counts.astype(np.int32)), _c(edges.astype(np.float32))
+    return _tandem.convert(counts, x._code), _tandem.convert(edges, x._code)
 
 
 @op
@@ -422,11 +422,18 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
 
 @op
 def unique(x, sorted=True, return_index=False, return_inverse=False, return_counts=False, axis=None, size=None, fill_value=None):
-    """The different elements, and on request indices, inverse and counts."""
+    """The different elements, and on request indices, inverse and counts; `size` cuts them or fills them up."""
     found = np.unique(_ops.host(np.asarray, _c(x)), return_index, return_inverse, return_counts, axis)
-    if not isinstance(found, tuple):
-        return _c(found)
-    return (_c(found[0]), *(_c(f.astype(np.int32)) for f in found[1:]))
+    values, *others = found if isinstance(found, tuple) else (found,)
+    if size is not None:
+        along = 0 if axis is None else axis
+        missing = [(0, max(0, size - values.shape[along]) if a == along % values.ndim else 0) for a in range(values.ndim)]
+        values = np.pad(np.take(values, range(min(size, values.shape[along])), along), missing, constant_values=fill_value or 0)
+        fills = {"index": 1, "counts": 0}
+        names = [n for n, wanted in (("index", return_index), ("inverse", return_inverse), ("counts", return_counts)) if wanted]
+        others = [a if n == "inverse" else np.pad(a[:size], (0, max(0, size - len(a))), constant_values=fills[n]) for n, a in zip(names, others)]
+    values, others = _c(values), [_c(a.astype(np.int32)) for a in others]
+    return (values, *others) if others else values
 
 
 def _without_nan(f, empty):
@@ -567,9 +574,9 @@ def sparsemax(x, axis=-1):
     order = [i for i in range(x._rank) if i != axis % x._rank] + [axis % x._rank]
     z = _tandem.transpose(x, order)
     ordered = _ops.sort(z, -1, "DESCENDING")
-    count = _c(np.arange(1, _sized(z, -1) + 1, dtype=np.float32))
+    count = _tandem.convert(np.arange(1, _sized(z, -1) + 1, dtype=np.float32), z._code)
     total = _tandem.cumsum(ordered, -1, False, False)
-    inside = _tandem.cast(1.0 + count * ordered > total, 0)
+    inside = _tandem.cast(1.0 + count * ordered > total, z._code)
     k = _tandem.reduce_sum(inside, -1, True)
     level = (_tandem.reduce_sum(ordered * inside, -1, True) - 1.0) / k
     return _tandem.transpose(_tandem.relu(z - level), [int(i) for i in np.argsort(order)])
@@ -598,12 +605,15 @@ def switch(index, branches, *operands):
 
 def associative_scan(f, elems, reverse=False, axis=0):
     """The results of an associative function of all elements up to each one."""
-    parts = _tandem.unstack(_c(elems), axis)
+    from tandem import nest
+
+    leaves = [_tandem.unstack(_c(each), axis) for each in nest.flatten(elems)]
+    parts = [nest.pack_sequence_as(elems, part) for part in zip(*leaves)]
     parts = parts[::-1] if reverse else parts
     results = parts[:1]
     for part in parts[1:]:
         results.append(f(results[-1], part))
-    return _ops.stack(results[::-1] if reverse else results, axis)
+    return nest.map_structure(lambda *each: _ops.stack(each, axis), *(results[::-1] if reverse else results))
 
 
 def vectorize(pyfunc, *, excluded=None, signature=None):

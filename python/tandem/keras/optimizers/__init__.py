@@ -56,7 +56,9 @@ def get(identifier):
 
 def serialize(optimizer):
     """What `deserialize` makes the optimizer of again."""
-    return {"class_name": type(optimizer).__name__, "config": optimizer.get_config(), "module": "keras.optimizers", "registered_name": None}
+    from tandem.keras import saving
+
+    return saving.serialize_keras_object(optimizer)
 
 
 def deserialize(config, custom_objects=None):

@@ -10,7 +10,7 @@ from tandem import _ops
 from tandem._tensors.tensor import Tensor
 from tandem._tracing.state import init_scope, state
 from tandem.keras import _objects
-from tandem.keras._variable import KerasVariable
+from tandem.keras._variable import KerasVariable, RateVariable
 from tandem.keras.optimizers import schedules
 from tandem.keras.optimizers.schedules import LearningRateSchedule
 
@@ -41,30 +41,51 @@ class _Rate:
     def read_value(self):
         return self.__tandem_tensor__()
 
-    shape, dtype, name = (), "float32", "learning_rate"
+    def assign_add(self, value):
+        return self.assign(float(self) + float(value))
+
+    def assign_sub(self, value):
+        return self.assign(float(self) - float(value))
+
+    shape, ndim, dtype, name, trainable, constraint = (), 0, "float32", "learning_rate", False, None
+
+    @property
+    def path(self):
+        return f"{self._optimizer.name}/learning_rate"
 
     def __float__(self):
         return float(self.numpy())
+
+    def __int__(self):
+        return int(self.numpy())
+
+    def __bool__(self):
+        return bool(self.numpy())
+
+    def __round__(self, ndigits=None):
+        return _ops.round(self.__tandem_tensor__()) if not ndigits else _tandem.convert(np.float32(round(float(self), ndigits)), 0)
+
+    __hash__ = object.__hash__
 
     def __array__(self, dtype=None, copy=None):
         return np.asarray(self.numpy(), dtype)
 
     def __repr__(self):
-        return f"<Variable path={self._optimizer.name}/learning_rate, shape=(), dtype=float32, value={float(self)}>"
+        return f"<Variable path={self.path}, shape=(), dtype=float32, value={float(self)}>"
 
     def __format__(self, spec):
         return format(float(self), spec)
 
 
 def _arithmetic(name):
-    def call(self, other):
-        return getattr(self.__tandem_tensor__(), name)(other)
+    def call(self, *other):
+        return getattr(self.__tandem_tensor__(), name)(*other)
 
     setattr(_Rate, name, call)
 
 
-for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "pow", "lt", "le", "gt", "ge", "neg"):
-    _arithmetic(f"__{_name}__") if _name != "neg" else None
+for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "floordiv", "rfloordiv", "mod", "rmod", "pow", "rpow", "lt", "le", "gt", "ge", "eq", "ne", "neg", "abs"):
+    _arithmetic(f"__{_name}__")
 
 
 _FIXED_BY_FIRST_STEP = frozenset((
@@ -192,7 +213,7 @@ class Optimizer(_objects.Configured):
         if found is None:
             *of, last = variable._name.split("/")
             own = {"iterations": "iteration"}.get(last, last) if len(of) < 2 else "_".join([*of[:-1], last])
-            found = self._names[variable._key] = KerasVariable.of(variable, own, f"{self.name}/{own}")
+            found = self._names[variable._key] = (RateVariable if own == "learning_rate" else KerasVariable).of(variable, own, f"{self.name}/{own}")
         return found
 
     def _rate_tensor(self):

@@ -182,6 +182,9 @@ class Lamb(_ByOps):
         ratio = _tandem.where(own > 0, _tandem.where(other > 0, own / _tandem.maximum(other, 1e-30), _tandem.ones_like(own)), _tandem.ones_like(own))
         variable.assign_sub(ratio * learning_rate * update)
 
+    def get_config(self):
+        return {**super().get_config(), "beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon}
+
 
 _COMMON = "weight_decay=None, clipnorm=None, clipvalue=None, global_clipnorm=None, use_ema=False, ema_momentum=0.99, ema_overwrite_frequency=None, loss_scale_factor=None, gradient_accumulation_steps=None, name=None"  # What all optimizers take.
 _objects.sign(globals(), {

@@ -149,7 +149,9 @@ _NAMES = _objects.table(ExponentialDecay, InverseTimeDecay, PiecewiseConstantDec
 
 def serialize(schedule):
     """What `deserialize` makes the schedule of again."""
-    return {"class_name": type(schedule).__name__, "config": schedule.get_config(), "module": "keras.optimizers.schedules", "registered_name": None}
+    from tandem.keras import saving
+
+    return saving.serialize_keras_object(schedule)
 
 
 def deserialize(config, custom_objects=None):

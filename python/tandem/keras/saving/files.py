@@ -22,15 +22,10 @@ def _compiles_itself(model):
 def _compile_config(model):
     if _compiles_itself(model):
         return serialize_keras_object(model.get_compile_config())
-    given = getattr(model, "_compile_config", None)
-    if not given:
+    if not getattr(model, "_compile_config", None):
         return None
     try:
-        result = {k: serialize_keras_object(v) for k, v in given.items()}
-        from tandem.keras import optimizers
-
-        if isinstance(model.optimizer, optimizers.Optimizer):
-            result["optimizer"] = optimizers.serialize(model.optimizer)
+        result = model.get_compile_config()
         json.dumps(result)
         return result
     except (TypeError, ValueError):
@@ -68,7 +63,7 @@ def is_folder_of_model(path):
 def described(model, include_optimizer=True):
     """A model's configuration, with those of how it was built and compiled."""
     config = serialize_keras_object(model)
-    config["build_config"] = {"input_shape": _input_shape(model)}
+    config["build_config"] = model.get_build_config() or {"input_shape": None}
     config["compile_config"] = (_compile_config(model) if include_optimizer else None) or {}
     return config
 
@@ -100,14 +95,6 @@ def _now():
     import datetime
 
     return datetime.datetime.now().strftime("%Y-%m-%d@%H:%M:%S")
-
-
-def _input_shape(model):
-    graph = getattr(model, "_tandem_graph", None)
-    if graph is None:
-        built = (getattr(model, "get_build_config", dict)() or {}).get("input_shape")
-        return [None, *built[1:]] if isinstance(built, tuple) and built else None
-    return [list(t.shape) for t in graph.flat_inputs] if len(graph.flat_inputs) > 1 else list(graph.flat_inputs[0].shape)
 
 
 def _save_h5(model, filepath, include_optimizer):

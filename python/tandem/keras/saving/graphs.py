@@ -46,7 +46,7 @@ def functional_config(model):
             continue
         entry = serialize_keras_object(operation)
         entry["name"] = operation.name
-        entry["inbound_nodes"] = [{"args": [encode(a) for a in n.args], "kwargs": {k: encode(v) for k, v in n.kwargs.items()}} for n in calls.get(id(operation), [])]
+        entry["inbound_nodes"] = [{"args": tuple(encode(a) for a in n.args), "kwargs": {k: encode(v) for k, v in n.kwargs.items()}} for n in calls.get(id(operation), [])]
         layers.append(entry)
     place = lambda value: list(places[id(value)]) if isinstance(value, KerasTensor) else {k: place(v) for k, v in value.items()} if isinstance(value, dict) else [place(v) for v in value]  # noqa: E731
     return {"name": model.name, "trainable": model._trainable, "layers": layers, "input_layers": place(graph.inputs), "output_layers": place(graph.outputs)}
@@ -103,7 +103,7 @@ def functional_from_config(cls, config, custom_objects=None, clone_function=None
         rest = []
         for name, number, node in pending:
             try:
-                args, kwargs = decode(node["args"]), decode(node["kwargs"])
+                args, kwargs = decode(list(node["args"])), decode(node["kwargs"])
             except _Later:
                 rest.append((name, number, node))
                 continue

@@ -87,7 +87,7 @@ def serialize_keras_object(obj):
         name = obj._class_name() if hasattr(obj, "_class_name") else type(obj).__name__
         return {
             "module": _module_of(type(obj)) if name != "Functional" else "keras.src.models.functional", "class_name": name, "config": serialize_keras_object(dict(config)),
-            "registered_name": _registered_name(type(obj)), **({"build_config": serialize_keras_object(build)} if build is not None else {}),
+            "registered_name": _registered_name(type(obj)) if name != "Functional" else name, **({"build_config": serialize_keras_object(build)} if build is not None else {}),
         }
     if callable(obj):
         if getattr(obj, "__name__", "") == "<lambda>":
@@ -95,20 +95,24 @@ def serialize_keras_object(obj):
             import marshal
 
             return {"class_name": "__lambda__", "config": {"value": base64.b64encode(marshal.dumps(obj.__code__)).decode()}}
-        return {"class_name": "function", "config": obj.__name__, "module": _module_of(obj), "registered_name": obj.__name__}
+        return {"module": "builtins", "class_name": "function", "config": get_registered_name(obj), "registered_name": "function"}
     raise TypeError(f"{obj!r} cannot be saved: it has no get_config()")
 
 
 def _registered_name(cls):
     if cls.__module__.startswith("tandem"):
         return None
-    return next((k for k, v in _registered.items() if v is cls and ">" in k), f"Custom>{cls.__name__}")
+    return next((k for k, v in _registered.items() if v is cls and ">" in k), cls.__name__)
 
 
 def _module_of(cls):
     name = cls.__module__
     if not name.startswith("tandem"):
-        return name
+        return None if name == "__main__" else name
+    if name == "tandem.keras._rarer":
+        from tandem.keras import initializers, losses
+
+        return "keras.initializers" if issubclass(cls, initializers.Initializer) else "keras.losses" if issubclass(cls, losses.Loss) else "keras.metrics"
     for part in ("layers", "initializers", "regularizers", "constraints", "losses", "metrics", "optimizers.schedules", "optimizers", "activations"):
         if f"keras.{part}" in name:
             return f"keras.{part}"
@@ -125,7 +129,7 @@ def _class_named(name, custom_objects=None):
     if name == "Functional":
         return _model.Model
     for module in (layers, _model, initializers, regularizers, constraints, losses, metrics, optimizers, schedules):
-        found = vars(module).get(name)
+        found = getattr(module, name, None)  # Also one that is imported late.
         if found is not None:
             return found
     raise TypeError(f"Could not locate class '{name}'. Make sure custom classes are decorated with `@keras.saving.register_keras_serializable()`, or given as custom_objects.")
@@ -191,9 +195,12 @@ def deserialize_keras_object(config, custom_objects=None, safe_mode=True, **kwar
     if not hasattr(cls, "_tandem_keeps_config") and not _keeps_config(cls):
         inner = {k: deserialize_keras_object(v) if k not in ("layers",) else v for k, v in inner.items()} if isinstance(inner, dict) else inner
     made = from_config(cls, inner)
-    if config.get("build_config") and _builds_from_config(type(made)):
-        made.build_from_config(deserialize_keras_object(config["build_config"]))
+    build_config = config.get("build_config")
+    if build_config and _builds_from_config(type(made)):
+        made.build_from_config(deserialize_keras_object(build_config))
         made.built = True
+    elif build_config and any(build_config.values()) and not getattr(type(made).build, "_is_default", False):
+        made.__dict__["_tandem_is_made_alone"] = True
     return made
 
 
