@@ -103,7 +103,7 @@ _MOVED = {  # Where version 2 has what version 1 had elsewhere.
 
 class _V1(types.ModuleType):
     def __getattr__(self, name):
-        if name.startswith("__"):
+        if name.startswith("__") and name not in ("__version__", "__git_version__"):
             raise AttributeError(name)
         if name in _GRAPHS:
             return _no_graphs(name)

@@ -11,10 +11,17 @@ _OLD_ROOMS = {
     "utils": ("data_utils", "generic_utils", "layer_utils", "np_utils", "vis_utils"),
 }
 
+_ENGINE = {
+    **dict.fromkeys(("base_layer", "input_layer", "input_spec"), "tandem.keras.layers"),
+    **dict.fromkeys(("functional", "network", "sequential", "topology", "training"), "tandem.keras"),
+}
+_KERAS = ("keras", "keras.src", "tensorflow.keras", "tensorflow.python.keras")
+
 _PLACES = {
+    **{f"{keras}.engine.{old}": own for keras in _KERAS for old, own in _ENGINE.items()},
+    **{f"{keras}.engine": "tandem.keras" for keras in _KERAS},
     **{f"{keras}.{room}.{old}": f"tandem.keras.{room}" for keras in ("keras", "tensorflow.keras") for room, names in _OLD_ROOMS.items() for old in names},
     **{f"{keras}.layers.experimental{room}": f"tandem.keras.layers{room}" for keras in ("keras", "tensorflow.keras") for room in (".preprocessing", "")},
-    "keras.engine.topology": "tandem.keras",
     "tensorflow.python.keras": "tandem.keras",
     "tensorflow.python.util.nest": "tandem.nest",
     "tensorflow.python.framework.dtypes": "tandem.dtypes",
