@@ -97,17 +97,21 @@ _MOVED = {  # Where version 2 has what version 1 had elsewhere.
     "is_nan": "math.is_nan", "is_inf": "math.is_inf", "lgamma": "math.lgamma", "digamma": "math.digamma", "erf": "math.erf",
     "matrix_inverse": "linalg.inv", "matrix_determinant": "linalg.det", "cross": "linalg.cross", "diag": "linalg.diag", "svd": "linalg.svd",
     "to_float": lambda x, name=None: _tf.cast(x, _tf.float32), "to_int32": lambda x, name=None: _tf.cast(x, _tf.int32),
-    "to_int64": lambda x, name=None: _tf.cast(x, _tf.int64), "get_session": lambda: Session(),
+    "to_int64": lambda x, name=None: _tf.cast(x, _tf.int64), "get_session": lambda: Session(), "arg_max": lambda x, axis, *_, **__: _tf.argmax(x, axis),
+    "arg_min": lambda x, axis, *_, **__: _tf.argmin(x, axis), "matrix_set_diag": "linalg.set_diag", "matrix_diag": "linalg.diag", "rint": "math.rint",
+    "py_func": lambda func, inp, Tout, stateful=True, name=None: _tf.numpy_function(func, inp, Tout), "FixedLenFeature": "io.FixedLenFeature",
+    "VarLenFeature": "io.VarLenFeature", "parse_single_example": "io.parse_single_example", "parse_example": "io.parse_example",
+    "decode_raw": "io.decode_raw", "read_file": "io.read_file", "python_io": "io",
 }
 
 
 class _V1(types.ModuleType):
     def __getattr__(self, name):
-        if name.startswith("__"):
+        if name.startswith("__") and name not in ("__version__", "__git_version__"):
             raise AttributeError(name)
         if name in _GRAPHS:
             return _no_graphs(name)
-        if name in ("image", "nn"):
+        if name in ("gfile", "image", "nn", "train"):
             from tandem._names import version1
 
             return getattr(version1, name)

@@ -103,9 +103,10 @@ class SummaryWriter:
         parts = _number(1, height) + _number(2, width) + _number(3, channels) + _field(4, _png(picture))
         self._value(tag, _field(4, parts), step)
 
-    def text(self, tag, text, step):
-        """Writes a text."""
-        tensor = _number(1, 7) + _field(2, b"") + _field(8, text)
+    def text(self, tag, texts, step):
+        """Writes an array of texts."""
+        shape = b"".join(_field(2, _number(1, size)) for size in texts.shape)
+        tensor = _number(1, 7) + _field(2, shape) + b"".join(_field(8, t if isinstance(t, bytes) else str(t).encode()) for t in texts.ravel())
         self._value(tag, _field(8, tensor) + _field(9, _field(1, _field(1, b"text"))), step)
 
     @contextlib.contextmanager
@@ -170,10 +171,9 @@ def image(name, data, step=None, max_outputs=3, description=None):
 
 
 def text(name, data, step=None, description=None):
-    """Writes a text."""
+    """Writes a text, or an array of them."""
     if _open:
-        value = data.numpy() if hasattr(data, "numpy") else data
-        _open[-1].text(name, value.encode() if isinstance(value, str) else bytes(value), _at(step))
+        _open[-1].text(name, np.array(data.numpy() if hasattr(data, "numpy") else data, object), _at(step))
     return bool(_open)
 
 

@@ -273,17 +273,17 @@ ConcreteFunctionPtr FunctionBody::find_or_compile(const Arguments& arguments,
 
 /// Tracing is slow; a function that does so at most of its calls is not what its user had in mind.
 void FunctionBody::warn_of_retraces(const ConcreteFunction& latest) {
-  constexpr size_t kTraces = 5;
-  constexpr uint64_t kCalls = 6;
   trace_calls_.push_back(calls_);
-  if (trace_calls_.size() < kTraces || concrete_functions_.size() < 2) return;
-  if (calls_ - trace_calls_[trace_calls_.size() - kTraces] < kCalls) {
+  if (trace_calls_.size() < traces_to_warn_of_ || concrete_functions_.size() < 2) return;
+  const uint64_t calls = calls_ - trace_calls_[trace_calls_.size() - traces_to_warn_of_] + 1;
+  if (calls <= traces_to_warn_of_ + traces_to_warn_of_ / 5) {
     logging::write(
         logging::Level::warning,
         fmt::format("{}: traced in {} of its last {} calls, which is slow; {}", options_.name,
-                    kTraces, calls_ - trace_calls_[trace_calls_.size() - kTraces] + 1,
+                    traces_to_warn_of_, calls,
                     difference(*concrete_functions_[concrete_functions_.size() - 2], latest)));
     trace_calls_.clear();
+    traces_to_warn_of_ *= 4;  // Whoever has read it need not read it again soon.
   }
 }
 

@@ -137,6 +137,7 @@ class FunctionBody {
   bool has_traced_ = false;  // Variables may be created until then.
   uint64_t calls_ = 0;
   std::vector<uint64_t> trace_calls_;  // Which calls made the latest traces.
+  size_t traces_to_warn_of_ = 5;
 };
 
 }  // namespace tandem::graph

@@ -6,7 +6,6 @@ _ADVICE = {
     "compat": "names of TensorFlow 1 are not here",
     "lite": "models are not converted for other runtimes; C++ programs with this library read checkpoints that tf.train.Checkpoint writes",
     "tpu": "there are no TPUs; tf.config.list_physical_devices() lists the CPUs and GPUs that can be used",
-    "TPUClusterResolver": "there are no TPUs; tf.distribute.MirroredStrategy trains on the CPUs and GPUs of this machine",
     "xla": "there is no XLA; every tf.function is compiled as it is",
     "mlir": "there is no MLIR; tf.function has .explain(), which prints the program that it became",
     "dtensor": "keras.distribution.DeviceMesh, LayoutMap and ModelParallel cut models over devices",
@@ -19,6 +18,19 @@ _ADVICE = {
     "KubernetesClusterResolver": "Kubeflow's TFJob sets TF_CONFIG, which TFConfigClusterResolver reads",
     "SlurmClusterResolver": "under srun tf.distribute.MultiWorkerMirroredStrategy finds the other tasks by Slurm's variables",
     "GCEClusterResolver": "TF_CONFIG, which TFConfigClusterResolver reads, and SimpleClusterResolver say which processes there are",
+}
+
+OLD_ROOMS = {  # Rooms of Keras 2, whose names are one room further up now.
+    "layers": (
+        "advanced_activations", "convolutional", "core", "embeddings", "local", "merge", "noise", "normalization", "pooling", "recurrent", "recurrent_v2",
+        "wrappers",
+    ),
+    "optimizers": (
+        "adadelta", "adadelta_v2", "adagrad", "adagrad_v2", "adam", "adam_v2", "gradient_descent", "gradient_descent_v2", "nadam", "nadam_v2", "optimizer_v2",
+        "rmsprop", "rmsprop_v2", "sgd",
+    ),
+    "saving": ("save",),
+    "utils": ("data_utils", "generic_utils", "layer_utils", "np_utils", "vis_utils"),
 }
 
 
@@ -67,6 +79,8 @@ def install(module_name, globals_, late=None):
             home, own = homes[name]
             value = globals_[name] = getattr(importlib.import_module(home), own)
             return value
+        if name in OLD_ROOMS.get(own_name.removeprefix("keras."), ()):
+            return sys.modules[module_name]
         raise missing(own_name, name, sys.modules[module_name], homes)
 
     globals_["__getattr__"] = __getattr__

@@ -5,17 +5,30 @@ import importlib.abc
 import importlib.machinery
 import sys
 
-# Rooms of Keras 2, whose names are elsewhere now.
-_OLD_ROOMS = {
-    "layers": ("advanced_activations", "convolutional", "embeddings", "merge", "noise", "pooling", "wrappers"),
-    "utils": ("data_utils", "generic_utils", "layer_utils", "np_utils", "vis_utils"),
+from tandem._names.missing import OLD_ROOMS
+
+_ENGINE = {
+    **dict.fromkeys(("base_layer", "input_layer", "input_spec"), "tandem.keras.layers"),
+    "data_adapter": "tandem._names.data_adapter",
+    **dict.fromkeys(("functional", "network", "sequential", "topology", "training"), "tandem.keras"),
 }
+_KERAS = ("keras", "keras.src", "tensorflow.keras", "tensorflow.python.keras")
 
 _PLACES = {
-    **{f"{keras}.{room}.{old}": f"tandem.keras.{room}" for keras in ("keras", "tensorflow.keras") for room, names in _OLD_ROOMS.items() for old in names},
+    **{f"{keras}.engine.{old}": own for keras in _KERAS for old, own in _ENGINE.items()},
+    **{f"{keras}.engine": "tandem._names.engine" for keras in _KERAS},
+    **{f"{keras}.{room}.{old}": f"tandem.keras.{room}" for keras in _KERAS for room, names in OLD_ROOMS.items() for old in names},
+    **{f"{keras}.optimizer_v2.learning_rate_schedule": "tandem.keras.optimizers.schedules" for keras in _KERAS},
+    **{f"{keras}.optimizer_v2.{old}": "tandem.keras.optimizers" for keras in _KERAS for old in OLD_ROOMS["optimizers"]},
+    **{f"{keras}.optimizer_v2": "tandem.keras.optimizers" for keras in _KERAS},
+    **{f"{keras}.api._v2.keras": "tandem.keras" for keras in _KERAS},
+    **{f"{keras}.api{room}": "tandem._names.inner" for keras in _KERAS for room in ("._v2", "")},
+    **{f"{keras}.api.keras": "tandem.keras" for keras in _KERAS},
     **{f"{keras}.layers.experimental{room}": f"tandem.keras.layers{room}" for keras in ("keras", "tensorflow.keras") for room in (".preprocessing", "")},
-    "keras.engine.topology": "tandem.keras",
     "tensorflow.python.keras": "tandem.keras",
+    "tensorflow.python.util.nest": "tandem.nest",
+    "tensorflow.python.framework.dtypes": "tandem.dtypes",
+    "tensorflow.python.framework.errors": "tandem.errors",
     "tensorflow.python": "tandem._names.inner",
     "tensorflow.keras": "tandem.keras",
     "tensorflow.compat.v1.keras": "tandem.keras",
@@ -28,6 +41,8 @@ _PLACES = {
 
 
 def _own_name(name):
+    if not name.startswith(("tensorflow", "keras", "tf_keras")):
+        return None
     for place, own in _PLACES.items():
         if name == place or name.startswith(place + "."):
             return own + name[len(place) :]

@@ -1,5 +1,7 @@
 """Functions whose arguments were others in version 1, for tf.compat.v1.nn and tf.compat.v1.image."""
 
+import functools
+
 import numpy as np
 
 import tandem as _tf
@@ -76,3 +78,35 @@ nn = _Room(
     log_softmax=_named(_tf.nn.log_softmax), l2_normalize=_named(_tf.nn.l2_normalize),
 )
 image = _Room(_tf.image, resize=resize, resize_images=resize)
+
+
+def _optimizer(kind, **arguments):
+    """A function that makes an optimizer of Keras of the arguments that version 1 had: their names, and for each Keras's name and the default."""
+
+    def make(learning_rate=0.001, *args, use_locking=False, name=None, **kwargs):
+        given = dict(arguments.values())
+        given.update(zip(given, args))
+        given.update({arguments[k][0] if k in arguments else k: v for k, v in kwargs.items()})
+        return getattr(_tf.keras.optimizers, kind)(learning_rate=learning_rate, **given)
+
+    return make
+
+
+@functools.cache
+def get_or_create_global_step(graph=None):
+    """The variable in which a program counts its steps."""
+    return _tf.Variable(0, dtype=_tf.int64, trainable=False, name="global_step")
+
+
+train = _Room(
+    _tf.train, AdamOptimizer=_optimizer("Adam", beta1=("beta_1", 0.9), beta2=("beta_2", 0.999), epsilon=("epsilon", 1e-8)),
+    GradientDescentOptimizer=_optimizer("SGD"), MomentumOptimizer=_optimizer("SGD", momentum=("momentum", 0.9), use_nesterov=("nesterov", False)),
+    RMSPropOptimizer=_optimizer("RMSprop", decay=("rho", 0.9), momentum=("momentum", 0.0), epsilon=("epsilon", 1e-10)),
+    AdagradOptimizer=_optimizer("Adagrad", initial_accumulator_value=("initial_accumulator_value", 0.1)),
+    get_or_create_global_step=get_or_create_global_step, get_global_step=get_or_create_global_step,
+)
+gfile = _Room(
+    _tf.io.gfile, Open=_tf.io.gfile.GFile, FastGFile=_tf.io.gfile.GFile, Exists=_tf.io.gfile.exists, Glob=_tf.io.gfile.glob, IsDirectory=_tf.io.gfile.isdir,
+    ListDirectory=_tf.io.gfile.listdir, MakeDirs=_tf.io.gfile.makedirs, MkDir=_tf.io.gfile.makedirs, Remove=_tf.io.gfile.remove,
+    DeleteRecursively=_tf.io.gfile.rmtree, Copy=_tf.io.gfile.copy, Rename=_tf.io.gfile.rename, Walk=_tf.io.gfile.walk, Stat=_tf.io.gfile.stat,
+)

@@ -173,21 +173,26 @@ class GradientTape:
     def batch_jacobian(self, target, source, unconnected_gradients=UnconnectedGradients.NONE, parallel_iterations=None, experimental_use_pfor=True) -> typing.Any:
         """The jacobian of each row of the target by the same row of the source."""
         target = _tandem.convert(target)
-        if not target._rank or not source.shape.rank or target._sizes[0] != source._sizes[0]:
+        if not target._rank or not source.shape.rank or _extent(target._sizes[0]) != _extent(source._sizes[0]):
             raise ValueError(f"Need first dimension of target shape ({tuple(target.shape)}) and source shape ({tuple(source.shape)}) to match.")
-        rows = int(target._sizes[0])
+        rows = target._sizes[0]
         inner = list(target._sizes[1:])
         count = 1
         for size in inner:
             count *= size
         flat = []
+        zeros = _tandem.zeros_like(target)
         for i in range(count):
-            seed = _tandem.reshape(_tandem.one_hot(_tandem.convert(i), count, 1.0, 0.0, target._code), [1] + inner)
-            seed = _tandem.broadcast_to(seed, [rows] + inner)
+            seed = zeros + _tandem.reshape(_tandem.one_hot(_tandem.convert(i), count, 1.0, 0.0, target._code), [1] + inner)
             flat.append(self._derivatives([target], [source], True, [seed])[0])
         if not self._persistent:
             self._is_used_up()
         return _tandem.reshape(_tandem.stack(flat, 1), [rows] + inner + list(source._sizes[1:]))
+
+
+def _extent(size):
+    """What sizes are compared by, numbers and those that depend on the rows of a batch."""
+    return getattr(size, "extent", size)
 
 
 def _takes_variables(gradient):

@@ -8,7 +8,7 @@ from tandem.distribute._dataset import DistributedDataset, DistributedIterator
 from tandem.distribute._servers import ClusterCoordinator, FixedShardsPartitioner, MaxSizePartitioner, MinSizePartitioner, ParameterServerStrategy, Partitioner, RemoteValue
 from tandem.distribute._strategies import (
     CentralStorageStrategy, CrossDeviceOps, HierarchicalCopyAllReduce, MirroredStrategy, MultiWorkerMirroredStrategy, NcclAllReduce,
-    OneDeviceStrategy, PipelineStrategy, ReductionToOneDevice, TPUStrategy,
+    OneDeviceStrategy, PipelineStrategy, ReductionToOneDevice, TPUClusterResolver, TPUStrategy,
 )
 from tandem.distribute._strategy import (
     ReplicaContext, Strategy, experimental_set_strategy, get_replica_context, get_strategy, has_strategy, in_cross_replica_context,
@@ -69,6 +69,7 @@ class cluster_resolver(metaclass=_missing.Room):
     ClusterResolver = ClusterResolver
     SimpleClusterResolver = SimpleClusterResolver
     TFConfigClusterResolver = TFConfigClusterResolver
+    TPUClusterResolver = TPUClusterResolver
 
 
 _missing.install(__name__, globals())

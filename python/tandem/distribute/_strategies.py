@@ -121,6 +121,15 @@ class TPUStrategy(_Missing):
     """There are no TPUs here: says so."""
 
 
+class TPUClusterResolver:
+    """There are no TPUs here: says so with the error by which programs that look for one find that there is none."""
+
+    def __init__(self, tpu=None, zone=None, project=None, **kwargs):
+        raise ValueError("Please provide a TPU Name to connect to: tandem finds no TPUs; MirroredStrategy trains on the CPUs and GPUs of this machine")
+
+    connect = classmethod(lambda cls, tpu=None, zone=None, project=None: cls(tpu, zone, project))
+
+
 class MultiWorkerMirroredStrategy(Strategy):
     """Synchronous training in several processes, those that TF_CONFIG, a launcher or the resolver names; alone without.
     `shard` as for MirroredStrategy, over all processes."""

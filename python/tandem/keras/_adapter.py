@@ -140,8 +140,13 @@ class Batches:
         self.no_rows = None  # The arrays, where they have no rows: what there is to be seen of their kind.
         self._is_evaluated = False
         self.are_even = False  # Whether it is known before that all batches have the same number of rows.
-        from tandem.distribute import DistributedDataset
+        from tandem.distribute import DistributedDataset, InputContext
+        from tandem.keras.utils._experimental import DatasetCreator
 
+        if isinstance(x, DatasetCreator):
+            if steps is None:
+                raise ValueError("When using a `DatasetCreator`, the number of steps is given: `steps_per_epoch`, `validation_steps` or `steps`")
+            x = x(InputContext())  # One pipeline for all, whose batches are dealt like those of any data set.
         if isinstance(x, DistributedDataset):
             x = x._global_batches()  # Its batches are dealt to replicas by each step.
         if isinstance(x, Dataset):

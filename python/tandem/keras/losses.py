@@ -163,8 +163,7 @@ def categorical_crossentropy(y_true, y_pred, from_logits=False, label_smoothing=
         order = [i for i in range(y_pred._rank) if i != axis] + [axis]
         y_true, y_pred = _tandem.transpose(y_true, order), _tandem.transpose(y_pred, order)
         logits = None
-    if y_true._sizes[1:] != y_pred._sizes[1:]:
-        raise ValueError(f"Arguments `target` and `output` must have the same shape. Received: target.shape={tuple(y_true.shape)}, output.shape={tuple(y_pred.shape)}")
+    _check_same_shape(y_true, y_pred)
     if from_logits:
         return _tandem.softmax_cross_entropy_with_logits(y_true, y_pred)
     if logits is not None:
@@ -203,11 +202,18 @@ def sparse_categorical_crossentropy(y_true, y_pred, from_logits=False, ignore_cl
     return loss
 
 
+def _check_same_shape(y_true, y_pred):
+    if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(y_true._sizes[1:], y_pred._sizes[1:])) or y_true._rank != y_pred._rank:
+        raise ValueError(f"Arguments `target` and `output` must have the same shape. Received: target.shape={tuple(y_true.shape)}, output.shape={tuple(y_pred.shape)}")
+
+
 def _binary_losses(y_true, y_pred, from_logits, label_smoothing):
     logits = getattr(y_pred, "_keras_logits", None)
     y_true, y_pred = _pair(y_true, y_pred)
     if label_smoothing:
         y_true = y_true * (1.0 - label_smoothing) + 0.5 * label_smoothing
+    if y_true._rank == y_pred._rank:
+        _check_same_shape(y_true, y_pred)
     if y_true._sizes != y_pred._sizes and not y_true._is_symbolic_shape:
         y_true = _tandem.broadcast_to(y_true, y_pred._sizes)
     if from_logits:

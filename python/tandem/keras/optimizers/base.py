@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 
 import _tandem
-from tandem import _ops
+from tandem import _ops, nest
 from tandem._tensors.tensor import Tensor
 from tandem._tracing.state import init_scope, state
 from tandem.keras import _objects
@@ -490,7 +490,7 @@ class Optimizer(_objects.Configured):
             with GradientTape() as tape:
                 value = loss()
             loss = value
-        variables = var_list() if callable(var_list) else list(var_list)
+        variables = nest.flatten(var_list() if callable(var_list) else var_list)
         self.apply_gradients(zip(tape.gradient(loss, variables), variables))
 
     def scale_loss(self, loss):

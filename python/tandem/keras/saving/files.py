@@ -3,13 +3,14 @@
 import io
 import json
 import os
+import pickle
 import warnings
 import zipfile
 
 import numpy as np
 
 import _tandem
-from tandem.keras.saving.objects import CustomObjectScope, deserialize_keras_object, serialize_keras_object
+from tandem.keras.saving.objects import CustomObjectScope, deserialize_keras_object, kept_objects, own_objects, serialize_keras_object
 from tandem.keras.saving.weights import _h5py, _load_assets, _named_layers, _read_legacy, _read_weights, _replaced_at_once, _save_assets, _write_weights, whole_slots
 
 
@@ -40,14 +41,38 @@ def save_model(model, filepath, overwrite=True, include_optimizer=True, save_for
         return
     if not overwrite and os.path.exists(filepath):
         raise FileExistsError(filepath)
-    if not filepath.endswith(".keras"):
-        filepath = _file_in(filepath)
-    with whole_slots(model, include_optimizer) as is_writer:
+    folder = None if filepath.endswith(".keras") else filepath
+    if folder is not None:
+        filepath = _file_in(folder)
+    with whole_slots(model, include_optimizer) as is_writer, own_objects() as own:
         if is_writer:
             _save_keras(model, filepath, include_optimizer)
+            if folder is not None:
+                _save_own_objects(folder, own)
 
 
 _FOLDER_FILE = "model.keras"  # What a folder has in it where TensorFlow writes a SavedModel.
+_FOLDER_OBJECTS = "objects.pickle"  # The program's own classes and functions, which a SavedModel does without.
+
+
+def _save_own_objects(folder, own):
+    from tandem._tracing import portable
+
+    path = os.path.join(folder, _FOLDER_OBJECTS)
+    if os.path.exists(path):
+        os.remove(path)
+    if own:
+        try:
+            portable.write(path, own)
+        except (TypeError, ValueError, AttributeError, pickle.PicklingError):  # Who reads the folder gives them as custom_objects then.
+            return
+
+
+def _own_objects_of(folder):
+    from tandem._tracing import portable
+
+    path = os.path.join(folder, _FOLDER_OBJECTS)
+    return portable.read(path) if os.path.exists(path) else {}
 
 
 def _file_in(folder):
@@ -110,7 +135,8 @@ def load_model(filepath, custom_objects=None, compile=True, safe_mode=True, **kw
     if not os.path.exists(filepath):
         raise ValueError(f"File not found: filepath={filepath}. Please ensure the file is an accessible `.keras` zip file.")
     if is_folder_of_model(filepath):
-        filepath = os.path.join(filepath, _FOLDER_FILE)
+        with kept_objects(lambda: _own_objects_of(filepath)):
+            return load_model(os.path.join(filepath, _FOLDER_FILE), custom_objects, compile, safe_mode, **kwargs)
     if os.path.isdir(filepath):
         raise ValueError(f"File format not supported: filepath={filepath}. tandem reads no SavedModels of TensorFlow; save the model as a `.keras` file.")
     with CustomObjectScope(custom_objects or {}):

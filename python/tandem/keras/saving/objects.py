@@ -1,5 +1,7 @@
 """Objects as configurations, and the names of users' own classes."""
 
+import contextlib
+import functools
 import inspect
 
 import numpy as np
@@ -17,6 +19,23 @@ def custom_object(name):
         if name in scope:
             return scope[name]
     return _registered.get(name) or next((v for k, v in _registered.items() if k.split(">")[-1] == name), None)
+
+
+_kept = []  # Functions that read the objects which were written beside a model; they are asked for names that nobody else knows.
+
+
+@contextlib.contextmanager
+def kept_objects(read):
+    """A scope in which names that are not known otherwise are those of the dictionary that `read` gives."""
+    _kept.append(functools.cache(read))
+    try:
+        yield
+    finally:
+        _kept.pop()
+
+
+def _kept_object(name):
+    return next((found[name] for found in (read() for read in reversed(_kept)) if name in found), None)
 
 
 def register_keras_serializable(package="Custom", name=None):
@@ -63,6 +82,25 @@ def get_registered_object(name, custom_objects=None, module_objects=None):
 
 # ---- Objects as dictionaries ----
 
+_met = []  # Dictionaries that take the program's own classes and functions while a configuration is made.
+
+
+@contextlib.contextmanager
+def own_objects():
+    """The classes and functions of the program itself, by their names, that the configurations made in this scope speak of."""
+    found = {}
+    _met.append(found)
+    try:
+        yield found
+    finally:
+        _met.remove(found)
+
+
+def _meet(name, obj):
+    if not obj.__module__.startswith("tandem"):
+        for found in _met:
+            found[name] = obj
+
 
 def serialize_keras_object(obj):
     """The configuration of an object, of which it can be made again."""
@@ -85,6 +123,7 @@ def serialize_keras_object(obj):
         config = obj.get_config()
         build = obj.get_build_config() if hasattr(obj, "get_build_config") else None
         name = obj._class_name() if hasattr(obj, "_class_name") else type(obj).__name__
+        _meet(name, type(obj))
         return {
             "module": _module_of(type(obj)) if name != "Functional" else "keras.src.models.functional", "class_name": name, "config": serialize_keras_object(dict(config)),
             "registered_name": _registered_name(type(obj)) if name != "Functional" else name, **({"build_config": serialize_keras_object(build)} if build is not None else {}),
@@ -95,6 +134,7 @@ def serialize_keras_object(obj):
             import marshal
 
             return {"class_name": "__lambda__", "config": {"value": base64.b64encode(marshal.dumps(obj.__code__)).decode()}}
+        _meet(obj.__name__, obj)
         return {"module": "builtins", "class_name": "function", "config": get_registered_name(obj), "registered_name": "function"}
     raise TypeError(f"{obj!r} cannot be saved: it has no get_config()")
 
@@ -132,6 +172,9 @@ def _class_named(name, custom_objects=None):
         found = getattr(module, name, None)  # Also one that is imported late.
         if found is not None:
             return found
+    found = _kept_object(name)
+    if found is not None:
+        return found
     raise TypeError(f"Could not locate class '{name}'. Make sure custom classes are decorated with `@keras.saving.register_keras_serializable()`, or given as custom_objects.")
 
 
@@ -184,8 +227,9 @@ def deserialize_keras_object(config, custom_objects=None, safe_mode=True, **kwar
         found = custom_object(label) or custom_object(config.get("registered_name") or label)
         for module in (activations, losses, metrics):
             found = found or vars(module).get(label)
+        found = found or _kept_object(label)
         if found is None:
-            raise TypeError(f"Could not locate function '{label}'; give it as custom_objects")
+            raise TypeError(f"Could not locate function '{label}'. Make sure custom functions are decorated with `@keras.saving.register_keras_serializable()`, or given as custom_objects.")
         return found
     if name == "DTypePolicy":
         return config["config"]["name"]

@@ -281,7 +281,11 @@ def __getattr__(name):
         from tandem.keras.utils._feature_space import FeatureSpace
 
         return FeatureSpace
-    if name in ("np_utils", "vis_utils", "generic_utils", "data_utils", "layer_utils"):  # Rooms of Keras 2.
+    if name == "experimental":
+        from tandem.keras.utils import _experimental
+
+        return _experimental
+    if name in _missing.OLD_ROOMS["utils"]:
         return sys.modules[__name__]
     raise _missing.missing("keras.utils", name, sys.modules[__name__])
 

@@ -1,0 +1,27 @@
+"""Rooms of TensorFlow's inner modules, whose names are those of its public ones."""
+
+import sys
+import types
+
+import tandem as _tf
+
+
+class Room(types.ModuleType):
+    """A module whose names are looked for in the public rooms; those of version 1 are there, too, and `_v2` behind a name says nothing."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        plain = name.removesuffix("_v2")
+        for place in (_tf, _tf.math, _tf.nn, _tf.linalg, _tf.initializers, _tf.compat.v1):
+            found = getattr(place, plain, None)
+            if found is not None:
+                return found
+        raise AttributeError(f"{self.__name__.replace('tandem._names.inner', 'tensorflow.python')} has no {name} here: use TensorFlow's public names")
+
+
+def open_rooms(parent, names):
+    """Makes modules of these names inside of a package."""
+    for name in names.split():
+        room = sys.modules[f"{parent.__name__}.{name}"] = Room(f"{parent.__name__}.{name}")
+        setattr(parent, name, room)

@@ -1,0 +1,3 @@
+"""tensorflow.python.util."""
+
+from tandem import nest
