@@ -185,7 +185,17 @@ def convert_image_dtype(image, dtype, saturate=False, name=None):
         return _tandem.cast(_tandem.clip(scaled, float(dtype.min), float(dtype.max)), dtype._code)
     if dtype.is_floating:
         return _tandem.cast(x, dtype._code) * (1.0 / float(x.dtype.max))
-    return _tandem.cast(x, dtype._code)
+    return _of_integers(x, dtype, saturate)
+
+
+def _of_integers(x, dtype, saturate):
+    """Images of integers of another size: a whole factor leads from one largest value to the other."""
+    have, wanted = int(x.dtype.max), int(dtype.max)
+    if have > wanted:
+        scaled = _ops.floordiv(x, _tandem.convert((have + 1) // (wanted + 1), x._code))
+        return dtypes.saturate_cast(scaled, dtype) if saturate else _tandem.cast(scaled, dtype._code)
+    cast = dtypes.saturate_cast(x, dtype) if saturate else _tandem.cast(x, dtype._code)
+    return cast * _tandem.convert((wanted + 1) // (have + 1), dtype._code)
 
 
 def _in_float(f):
@@ -536,10 +546,10 @@ _missing.install(__name__, globals(), {
 })
 
 __all__ = [  # Written by scripts/exported-names.py.
-    "ResizeMethod", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_saturation", "central_crop",
-    "combined_non_max_suppression", "convert_image_dtype", "crop_and_resize", "crop_to_bounding_box", "decode_bmp", "decode_gif",
-    "decode_image", "decode_jpeg", "decode_png", "draw_bounding_boxes", "dtypes", "encode_jpeg", "encode_png", "extract_patches",
-    "flip_left_right", "flip_up_down", "grayscale_to_rgb", "hsv_to_rgb", "image_gradients", "non_max_suppression",
+    "InvalidArgumentError", "ResizeMethod", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_saturation",
+    "central_crop", "combined_non_max_suppression", "convert_image_dtype", "crop_and_resize", "crop_to_bounding_box", "decode_bmp",
+    "decode_gif", "decode_image", "decode_jpeg", "decode_png", "draw_bounding_boxes", "dtypes", "encode_jpeg", "encode_png",
+    "extract_patches", "flip_left_right", "flip_up_down", "grayscale_to_rgb", "hsv_to_rgb", "image_gradients", "non_max_suppression",
     "non_max_suppression_padded", "non_max_suppression_with_scores", "pad_to_bounding_box", "per_image_standardization", "psnr",
     "random_brightness", "random_contrast", "random_crop", "random_flip_left_right", "random_flip_up_down", "random_hue",
     "random_saturation", "resize", "resize_with_crop_or_pad", "resize_with_pad", "rgb_to_grayscale", "rgb_to_hsv", "rgb_to_yiq",
