@@ -129,11 +129,16 @@ def assert_shapes(shapes, data=None, summarize=None, message=None, name=None):
     """Raises ValueError unless sizes with one name agree among the tensors."""
     known = {}
     for x, shape in shapes.items() if isinstance(shapes, dict) else shapes:
-        for own, wanted in zip(x.shape, shape):
+        sizes = x.shape if hasattr(x, "shape") else np.shape(x)
+        if isinstance(shape, str):
+            shape = list(shape)
+        if "..." not in shape and "*" not in shape and len(sizes) != len(shape):
+            raise ValueError(message or f"Specified by tensor {x} of rank {len(sizes)}: rank {len(shape)} is wanted for {shape}")
+        for own, wanted in zip(sizes, shape):
             if isinstance(wanted, str) and wanted != ".":
                 wanted = known.setdefault(wanted, own)
             if own is not None and wanted not in (None, ".", own):
-                raise ValueError(message or f"the shape {x.shape} is not {shape}")
+                raise ValueError(message or f"the shape {tuple(sizes)} is not {shape}")
 
 
 def assert_type(tensor, tf_type, message=None, name=None):

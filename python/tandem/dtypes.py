@@ -34,7 +34,7 @@ class DType:
     @property
     def as_datatype_enum(self):
         """TensorFlow's number of the dtype."""
-        return list(_by_name).index(self.name) + 1
+        return _numbers[self.name]
 
     @property
     def is_floating(self):
@@ -144,6 +144,10 @@ variant = DType("variant", None, "object_")
 
 BY_CODE = [float32, float64, float16, bfloat16, uint8, int32, int64, bool, int8, int16, uint16, uint32, uint64]
 _by_name = {d.name: d for d in BY_CODE + [complex64, complex128, string, resource, variant]}
+_numbers = {
+    "float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "string": 7, "complex64": 8, "int64": 9, "bool": 10, "bfloat16": 14,
+    "uint16": 17, "complex128": 18, "float16": 19, "resource": 20, "variant": 21, "uint32": 22, "uint64": 23,
+}
 _by_name["half"] = float16
 _by_name["double"] = float64
 _by_name["boolean"] = bool
@@ -166,8 +170,11 @@ def as_dtype(value):
         return _by_python[value]
     if value is None:
         raise TypeError("Cannot convert None to a TensorFlow DType")
-    if isinstance(value, int):
-        return BY_CODE[value]
+    if isinstance(value, int):  # TensorFlow's number of the dtype.
+        found = next((name for name, number in _numbers.items() if number == value), None)
+        if found is None:
+            raise TypeError(f"Cannot convert {value!r} to a TensorFlow DType")
+        return _by_name[found]
     if hasattr(value, "dtype") and not isinstance(value, type):
         return as_dtype(value.dtype)
     try:

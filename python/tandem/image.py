@@ -6,6 +6,7 @@ import _tandem
 from tandem import _ops, dtypes
 from tandem._names import missing as _missing
 from tandem._ops import op
+from tandem.errors import InvalidArgumentError
 
 
 from tandem._ops.rarer import (  # noqa: E402, F401
@@ -127,39 +128,47 @@ def rot90(image, k=1, name=None):
     return x
 
 
-def _chance(seed):
-    return _tandem.random_uniform((), 0.0, 1.0, 0, None if seed is None else int(seed))
+def _stateful(seed, shape=(), low=0.0, high=1.0):
+    """Numbers of chance, others at each call."""
+    from tandem import random
+
+    return random.uniform(shape, low, high, seed=seed)
+
+
+def _stateless(seed, shape=(), low=0.0, high=1.0):
+    """Numbers of this seed, the same at each call."""
+    from tandem import random
+
+    return random.stateless_uniform(shape, seed, minval=low, maxval=high)
+
+
+def _flipped_by_chance(image, flip, draw, seed):
+    """Each image is flipped or not."""
+    x = _tandem.convert(image)
+    if len(x._sizes) < 4:
+        return _tandem.where(draw(seed) < 0.5, flip(x), x)
+    chosen = _tandem.reshape(draw(seed, (x._sizes[0],)) > 0.5, [-1, 1, 1, 1])  # As in TensorFlow, which compares otherwise for one image.
+    return _tandem.where(chosen, flip(x), x)
 
 
 def random_flip_left_right(image, seed=None):
     """Each image is mirrored from left to right by chance."""
-    x = _tandem.convert(image)
-    return _tandem.where(_chance(seed) < 0.5, flip_left_right(x), x)
+    return _flipped_by_chance(image, flip_left_right, _stateful, seed)
 
 
 def random_flip_up_down(image, seed=None):
     """Each image is turned upside down by chance."""
-    x = _tandem.convert(image)
-    return _tandem.where(_chance(seed) < 0.5, flip_up_down(x), x)
-
-
-def _stateless(seed, low=0.0, high=1.0):
-    """A number of this seed, the same at each call."""
-    from tandem.random import stateless_uniform
-
-    return stateless_uniform((), seed, minval=low, maxval=high)
+    return _flipped_by_chance(image, flip_up_down, _stateful, seed)
 
 
 def stateless_random_flip_left_right(image, seed):
     """Each image is mirrored from left to right by a chance that the seed decides."""
-    x = _tandem.convert(image)
-    return _tandem.where(_stateless(seed) < 0.5, flip_left_right(x), x)
+    return _flipped_by_chance(image, flip_left_right, _stateless, seed)
 
 
 def stateless_random_flip_up_down(image, seed):
     """Each image is turned upside down by a chance that the seed decides."""
-    x = _tandem.convert(image)
-    return _tandem.where(_stateless(seed) < 0.5, flip_up_down(x), x)
+    return _flipped_by_chance(image, flip_up_down, _stateless, seed)
 
 
 @op
@@ -176,7 +185,17 @@ def convert_image_dtype(image, dtype, saturate=False, name=None):
         return _tandem.cast(_tandem.clip(scaled, float(dtype.min), float(dtype.max)), dtype._code)
     if dtype.is_floating:
         return _tandem.cast(x, dtype._code) * (1.0 / float(x.dtype.max))
-    return _tandem.cast(x, dtype._code)
+    return _of_integers(x, dtype, saturate)
+
+
+def _of_integers(x, dtype, saturate):
+    """Images of integers of another size: a whole factor leads from one largest value to the other."""
+    have, wanted = int(x.dtype.max), int(dtype.max)
+    if have > wanted:
+        scaled = _ops.floordiv(x, _tandem.convert((have + 1) // (wanted + 1), x._code))
+        return dtypes.saturate_cast(scaled, dtype) if saturate else _tandem.cast(scaled, dtype._code)
+    cast = dtypes.saturate_cast(x, dtype) if saturate else _tandem.cast(x, dtype._code)
+    return cast * _tandem.convert((wanted + 1) // (have + 1), dtype._code)
 
 
 def _in_float(f):
@@ -267,73 +286,72 @@ def hsv_to_rgb(images, name=None):
     return _tandem.stack([channel(5.0), channel(3.0), channel(1.0)], -1)
 
 
-def _random_between(low, high, seed):
-    return _tandem.random_uniform((), float(low), float(high), 0, None if seed is None else int(seed))
-
-
 def random_brightness(image, max_delta, seed=None):
     """Brightness changed by a random delta below max_delta."""
-    return adjust_brightness(image, _random_between(-max_delta, max_delta, seed))
+    return adjust_brightness(image, _stateful(seed, (), -max_delta, max_delta))
 
 
 def random_contrast(image, lower, upper, seed=None):
     """Contrast scaled by a random factor."""
-    return adjust_contrast(image, _random_between(lower, upper, seed))
+    return adjust_contrast(image, _stateful(seed, (), lower, upper))
 
 
 def random_saturation(image, lower, upper, seed=None):
     """Saturation scaled by a random factor."""
-    return adjust_saturation(image, _random_between(lower, upper, seed))
+    return adjust_saturation(image, _stateful(seed, (), lower, upper))
 
 
 def random_hue(image, max_delta, seed=None):
     """Hue turned by a random delta below max_delta."""
-    return adjust_hue(image, _random_between(-max_delta, max_delta, seed))
+    return adjust_hue(image, _stateful(seed, (), -max_delta, max_delta))
 
 
 def stateless_random_brightness(image, max_delta, seed):
     """Brightness changed by a delta that the seed decides."""
-    return adjust_brightness(image, _stateless(seed, -max_delta, max_delta))
+    return adjust_brightness(image, _stateless(seed, (), -max_delta, max_delta))
 
 
 def stateless_random_contrast(image, lower, upper, seed):
     """Contrast scaled by a factor that the seed decides."""
-    return adjust_contrast(image, _stateless(seed, lower, upper))
+    return adjust_contrast(image, _stateless(seed, (), lower, upper))
 
 
 def stateless_random_saturation(image, lower, upper, seed=None):
     """Saturation scaled by a factor that the seed decides."""
-    return adjust_saturation(image, _stateless(seed, lower, upper))
+    return adjust_saturation(image, _stateless(seed, (), lower, upper))
 
 
 def stateless_random_hue(image, max_delta, seed):
     """Hue turned by a delta that the seed decides."""
-    return adjust_hue(image, _stateless(seed, -max_delta, max_delta))
+    return adjust_hue(image, _stateless(seed, (), -max_delta, max_delta))
 
 
 def random_crop(value, size, seed=None, name=None):
     """A part of the given size at a random place."""
-    return _cropped(value, size, lambda axis, count: _tandem.random_integers((), 0, count, 5, None if seed is None else int(seed)))
+    from tandem import random
 
-
-def _cropped(value, size, choose):
-    """A part of this size, which begins on each axis at the place that is chosen among so many."""
-    x = _tandem.convert(value)
-    for axis, wanted in enumerate(int(s) if s != -1 else int(x._sizes[i]) for i, s in enumerate(size)):
-        have = int(x._sizes[axis])
-        if wanted > have:
-            raise ValueError(f"Need value.shape >= size, got {tuple(x.shape)} and {list(size)}")
-        if wanted < have:
-            x = _tandem.gather(x, _tandem.range(0, wanted, 1, 5) + choose(axis, have - wanted + 1), axis)
-    return x
+    return _cropped(value, size, lambda rank: random.uniform((rank,), 0, 2**31 - 1, dtypes.int32, seed))
 
 
 def stateless_random_crop(value, size, seed, name=None):
     """A part of the given size at a place that the seed decides."""
-    from tandem.random import stateless_uniform
+    from tandem import random
 
-    draws = np.asarray(stateless_uniform((8,), seed).numpy())
-    return _cropped(value, size, lambda axis, count: _tandem.convert(int(draws[axis % 8] * count), 5))
+    return _cropped(value, size, lambda rank: random.stateless_uniform((rank,), seed, 0, 2**31 - 1, dtypes.int32))
+
+
+def _cropped(value, size, draw):
+    """A part of this size, which begins on each axis at the remainder of a number that is drawn."""
+    x = _tandem.convert(value)
+    wanted = [int(s) if int(s) != -1 else int(x._sizes[axis]) for axis, s in enumerate(size)]
+    have = [int(s) for s in x._sizes]
+    if len(wanted) != len(have) or any(w > h for w, h in zip(wanted, have)):
+        raise InvalidArgumentError(f"Need value.shape >= size, got {have} and {wanted}")
+    drawn = draw(len(have))
+    for axis, (w, h) in enumerate(zip(wanted, have)):
+        if w < h:
+            x = _tandem.gather(x, _tandem.range(0, w, 1, 5) + drawn[axis] % (h - w + 1), axis)
+    return x
 
 
 @op
@@ -528,10 +546,10 @@ _missing.install(__name__, globals(), {
 })
 
 __all__ = [  # Written by scripts/exported-names.py.
-    "ResizeMethod", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_saturation", "central_crop",
-    "combined_non_max_suppression", "convert_image_dtype", "crop_and_resize", "crop_to_bounding_box", "decode_bmp", "decode_gif",
-    "decode_image", "decode_jpeg", "decode_png", "draw_bounding_boxes", "dtypes", "encode_jpeg", "encode_png", "extract_patches",
-    "flip_left_right", "flip_up_down", "grayscale_to_rgb", "hsv_to_rgb", "image_gradients", "non_max_suppression",
+    "InvalidArgumentError", "ResizeMethod", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_saturation",
+    "central_crop", "combined_non_max_suppression", "convert_image_dtype", "crop_and_resize", "crop_to_bounding_box", "decode_bmp",
+    "decode_gif", "decode_image", "decode_jpeg", "decode_png", "draw_bounding_boxes", "dtypes", "encode_jpeg", "encode_png",
+    "extract_patches", "flip_left_right", "flip_up_down", "grayscale_to_rgb", "hsv_to_rgb", "image_gradients", "non_max_suppression",
     "non_max_suppression_padded", "non_max_suppression_with_scores", "pad_to_bounding_box", "per_image_standardization", "psnr",
     "random_brightness", "random_contrast", "random_crop", "random_flip_left_right", "random_flip_up_down", "random_hue",
     "random_saturation", "resize", "resize_with_crop_or_pad", "resize_with_pad", "rgb_to_grayscale", "rgb_to_hsv", "rgb_to_yiq",

@@ -9,7 +9,7 @@ import _tandem
 from tandem import dtypes
 from tandem._names import missing as _missing
 from tandem.image import decode_bmp, decode_gif, decode_image, decode_jpeg, decode_png, encode_jpeg, encode_png  # noqa: F401
-from tandem.errors import NoFileError
+from tandem.errors import InvalidArgumentError, NoFileError
 from tandem.strings import StringTensor
 
 
@@ -37,8 +37,17 @@ def write_file(filename, contents, name=None):
 
 def decode_raw(input_bytes, out_type, little_endian=True, fixed_length=None, name=None):
     """The numbers that bytes hold."""
-    data = input_bytes.numpy() if hasattr(input_bytes, "numpy") else input_bytes
-    return _tandem.convert(_np.frombuffer(data, dtypes.as_dtype(out_type).as_numpy_dtype).copy())
+    texts = StringTensor(input_bytes)._array
+    kind = _np.dtype(dtypes.as_dtype(out_type).as_numpy_dtype)
+    size = max((len(text) for text in texts.ravel()), default=0) if fixed_length is None else int(fixed_length)
+    for text in texts.ravel() if fixed_length is None else ():
+        if len(text) != size:
+            raise InvalidArgumentError(f"DecodeRaw requires input strings to all be the same size, but element has size {len(text)} != {size}")
+    if size % kind.itemsize:
+        raise InvalidArgumentError(f"Input to DecodeRaw has length {size} that is not a multiple of {kind.itemsize}, the size of {dtypes.as_dtype(out_type).name}")
+    data = b"".join(text[:size].ljust(size, b"\0") for text in texts.ravel())
+    numbers = _np.frombuffer(data, kind.newbyteorder("<" if little_endian else ">")).astype(kind)
+    return _tandem.convert(numbers.reshape(*texts.shape, size // kind.itemsize))
 
 
 def decode_csv(records, record_defaults, field_delim=",", use_quote_delim=True, na_value="", select_cols=None, name=None):
@@ -129,19 +138,17 @@ _RECORDS = ("FixedLenFeature", "VarLenFeature", "TFRecordWriter", "TFRecordOptio
 
 
 def serialize_tensor(tensor, name=None):
-    """A tensor as bytes, for parse_tensor."""
-    import io
+    """A tensor as the bytes of a TensorProto, for parse_tensor."""
+    from tandem.data import _records
 
-    buffer = io.BytesIO()
-    _np.save(buffer, _np.asarray(tensor), allow_pickle=False)
-    return StringTensor(buffer.getvalue())
+    return StringTensor(_records.tensor_message(tensor))
 
 
 def parse_tensor(serialized, out_type, name=None):
-    """What serialize_tensor wrote; TensorFlow's own form is not read."""
-    import io
+    """The tensor of the bytes of a TensorProto."""
+    from tandem.data import _records
 
-    return _tandem.convert(_np.load(io.BytesIO(serialized.numpy()), allow_pickle=False), dtypes.code_of(out_type))
+    return _records.tensor_of_message(serialized, dtypes.as_dtype(out_type))
 
 
 def __getattr__(name):
@@ -154,6 +161,7 @@ def __getattr__(name):
     raise _missing.missing("tandem.io", name, sys.modules[__name__], _RECORDS)
 
 __all__ = [  # Written by scripts/exported-names.py.
-    "NoFileError", "StringTensor", "decode_bmp", "decode_csv", "decode_gif", "decode_image", "decode_jpeg", "decode_png", "decode_raw",
-    "dtypes", "encode_jpeg", "encode_png", "gfile", "matching_files", "parse_tensor", "read_file", "serialize_tensor", "write_file",
+    "InvalidArgumentError", "NoFileError", "StringTensor", "decode_bmp", "decode_csv", "decode_gif", "decode_image", "decode_jpeg",
+    "decode_png", "decode_raw", "dtypes", "encode_jpeg", "encode_png", "gfile", "matching_files", "parse_tensor", "read_file",
+    "serialize_tensor", "write_file",
 ]

@@ -12,7 +12,24 @@ from tandem._ops import (  # noqa: F401
 )
 from tandem.nn import l2_normalize  # noqa: F401
 
-tensor_diag, tensor_diag_part = diag, diag_part
+
+
+def tensor_diag(diagonal, name=None):
+    """The tensor of twice the rank that has the elements where its indices repeat, and zeros elsewhere."""
+    x = _tandem.convert(diagonal)
+    sizes = [int(s) for s in x._sizes]
+    return _tandem.reshape(diag(_tandem.reshape(x, [-1])), sizes + sizes)
+
+
+def tensor_diag_part(input, name=None):
+    """The elements of a tensor of even rank where the second half of the indices repeats the first."""
+    x = _tandem.convert(input)
+    sizes = [int(s) for s in x._sizes]
+    half = len(sizes) // 2
+    if len(sizes) % 2 or sizes[:half] != sizes[half:]:
+        raise _errors.InvalidArgumentError(f"tensor_diag_part: the sizes {sizes} are not those of one half, twice")
+    count = int(np.prod(sizes[:half]))
+    return _tandem.reshape(diag_part(_tandem.reshape(x, [count, count])), sizes[:half])
 
 
 def _t(x):
@@ -23,10 +40,19 @@ def _t(x):
 
 def matrix_transpose(a, name=None, conjugate=False):
     """Matrices with rows and columns exchanged."""
+    if getattr(a, "_is_complex", False):
+        from tandem._ops import transpose
+        from tandem.math import conj
+
+        order = [*range(len(a.shape) - 2), len(a.shape) - 1, len(a.shape) - 2]
+        turned = transpose(a, order)
+        return conj(turned) if conjugate else turned
     return _t(_tandem.convert(a))
 
 
-adjoint = matrix_transpose
+def adjoint(matrix, name=None):
+    """Matrices with rows and columns exchanged, and the conjugates of their elements."""
+    return matrix_transpose(matrix, conjugate=True)
 
 
 def _of_host(f, reason):

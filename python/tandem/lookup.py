@@ -27,16 +27,18 @@ class KeyValueTensorInitializer:
 
     def __init__(self, keys, values, key_dtype=None, value_dtype=None, name=None):
         self._keys, self._values = _plain(keys), _plain(values)
-        self.key_dtype = dtypes.as_dtype(key_dtype) if key_dtype is not None else _kind_of(self._keys)
-        self.value_dtype = dtypes.as_dtype(value_dtype) if value_dtype is not None else _kind_of(self._values)
+        self.key_dtype = dtypes.as_dtype(key_dtype) if key_dtype is not None else _kind_of(keys)
+        self.value_dtype = dtypes.as_dtype(value_dtype) if value_dtype is not None else _kind_of(values)
 
     def _items(self):
         return dict(zip(self._keys, self._values))
 
 
 def _kind_of(values):
-    first = values[0] if values else 0
-    return dtypes.string if isinstance(first, bytes) else dtypes.float32 if isinstance(first, float) else dtypes.int64
+    """The dtype of the tensor that values make."""
+    from tandem._ops import constant
+
+    return values.dtype if isinstance(values, _tandem.Tensor) else constant(values).dtype
 
 
 class TextFileIndex:
@@ -95,14 +97,15 @@ class StaticVocabularyTable(_Table):
     """Numbers of words; others get one of the numbers behind them."""
 
     def __init__(self, initializer, num_oov_buckets, lookup_key_dtype=None, name=None, experimental_is_anonymous=False):
-        super().__init__(initializer._items() if initializer is not None else {}, dtypes.string, dtypes.int64)
+        kind = initializer.key_dtype if lookup_key_dtype is None and initializer is not None else lookup_key_dtype or dtypes.string
+        super().__init__(initializer._items() if initializer is not None else {}, dtypes.as_dtype(kind), dtypes.int64)
         self._buckets = int(num_oov_buckets)
 
     def _found(self, key):
-        import zlib
+        from tandem._ops.fingerprint import fingerprint
 
         found = self._items.get(key)
-        return found if found is not None else len(self._items) + zlib.crc32(key if isinstance(key, bytes) else str(key).encode()) % self._buckets
+        return found if found is not None else len(self._items) + fingerprint(key if isinstance(key, bytes) else str(key).encode()) % self._buckets
 
     def size(self, name=None):
         return _tandem.convert(np.int64(len(self._items) + self._buckets))

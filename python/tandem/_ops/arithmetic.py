@@ -239,7 +239,11 @@ def add_n(inputs, name=None):
     return total
 
 
-accumulate_n = add_n
+@op
+def accumulate_n(inputs, shape=None, tensor_dtype=None, name=None):
+    """The sum of tensors of one shape."""
+    return add_n._raw(inputs)
+
 
 
 @op

@@ -5,7 +5,7 @@ import builtins
 import _tandem
 from tandem import dtypes
 from tandem._names.lazy import np
-from tandem._ops.base import _code, host, op
+from tandem._ops.base import _code, _has_texts, host, op
 from tandem._ops.shaping import _product
 from tandem._tensors.shape import DynamicSize, _is_size
 
@@ -81,6 +81,8 @@ def gather(params, indices, validate_indices=None, axis=None, batch_dims=0, name
 @op
 def gather_nd(params, indices, batch_dims=0, name=None):
     """The parts of params whose leading indices are the rows of `indices`."""
+    if _has_texts([params]):
+        return _texts_at(params, indices, batch_dims)
     x, indices = _tandem.convert(params), _tandem.convert(indices)
     depth = int(indices._sizes[-1])
     if batch_dims:
@@ -88,6 +90,16 @@ def gather_nd(params, indices, batch_dims=0, name=None):
     lead, rest = list(x._sizes[:depth]), list(x._sizes[depth:])
     flat = _flat_places(indices, lead)
     return _tandem.gather(_tandem.reshape(x, [_product(lead)] + rest), flat, 0)
+
+
+def _texts_at(params, indices, batch_dims):
+    """gather_nd of texts."""
+    from tandem.strings import StringTensor
+
+    array, places = StringTensor(params)._array, np.asarray(_tandem.convert(indices))
+    if batch_dims:
+        return StringTensor(np.stack([_texts_at(p, i, batch_dims - 1)._array for p, i in zip(array, places)]))
+    return StringTensor(array[tuple(np.moveaxis(places, -1, 0))])
 
 
 def _flat_places(indices, sizes):

@@ -155,6 +155,11 @@ def linspace(start, stop, num, name=None, axis=0):
     start, stop = _tandem.convert(start), _tandem.convert(stop)
     kinds = [t._code for t in (start, stop) if t.dtype.is_floating] or [dtypes.float64._code]  # What TensorFlow makes of integers here.
     start, stop = [_tandem.cast(t, kinds[0]) if t._code != kinds[0] else t for t in (start, stop)]
+    if axis and start._rank:
+        rows = linspace(start, stop, num)
+        order = list(builtins.range(1, rows._rank))
+        order.insert(int(axis) % rows._rank, 0)
+        return _tandem.transpose(rows, order)
     if start._rank == 0 and not start._is_symbolic and not stop._is_symbolic:
         return _tandem.convert(np.linspace(start.numpy(), stop.numpy(), int(num)), start._code)
     num = int(num)

@@ -37,7 +37,8 @@ Tensor.__rmatmul__ = _matmul_operator(Tensor.__rmatmul__, True)
 @op
 def matvec(a, b, transpose_a=False, adjoint_a=False, a_is_sparse=False, b_is_sparse=False, name=None):
     """The product of a matrix and a vector, or of batches of them."""
-    return _tandem.squeeze(_tandem.matmul(a, _tandem.expand_dims(b, -1), bool(transpose_a or adjoint_a), False), [-1])
+    b = _tandem.convert(b, None, a._code if isinstance(a, (Tensor, _tandem.Variable)) else None)
+    return _tandem.squeeze(matmul._raw(a, _tandem.expand_dims(b, -1), builtins.bool(transpose_a or adjoint_a)), [-1])
 
 
 @op
@@ -87,12 +88,19 @@ def _contract(a, la, b, lb, keep):
     for l, s in zip(la, a._sizes):
         if l not in size or _is_size(s) or size[l] == 1:
             size[l] = s
+    # An axis of size 1 is repeated beside a larger one of the same label.
+    a, b = _stretched(a, la, size, set(lb)), _stretched(b, lb, size, set(la))
     lead = [size[l] for l in batch]
     left = _tandem.reshape(_permuted(a, la, batch + free_a + summed), lead + [_product(size[l] for l in free_a), _product(size[l] for l in summed)])
     right = _tandem.reshape(_permuted(b, lb, batch + summed + free_b), lead + [_product(size[l] for l in summed), _product(size[l] for l in free_b)])
     out = batch + free_a + free_b
     product = matmul._raw(left, right)
     return _tandem.reshape(product, [size[l] for l in out]), out
+
+
+def _stretched(x, labels, size, shared):
+    sizes = [size[l] if l in shared and _is_size(size[l]) is False and s == 1 else s for l, s in zip(labels, x._sizes)]
+    return x if sizes == list(x._sizes) else _tandem.broadcast_to(x, sizes)
 
 
 @op

@@ -6,7 +6,7 @@ import _tandem
 from tandem import dtypes
 from tandem._names import words as _words
 from tandem._names.lazy import np
-from tandem._ops.base import _code, host, op
+from tandem._ops.base import _code, _has_texts, host, op
 from tandem._tensors.tensor import Tensor
 
 
@@ -61,12 +61,18 @@ reduce_logsumexp = _reduction("reduce_logsumexp", _tandem.reduce_logsumexp)
 def reduce_euclidean_norm(input_tensor, axis=None, keepdims=False, name=None):
     """The square root of the sum of squares over axes."""
     x = _tandem.convert(input_tensor)
-    return _tandem.sqrt(_tandem.reduce_sum(x * x, _axes(axis), keepdims))
+    if not x.dtype.is_floating:
+        return _tandem.cast(reduce_euclidean_norm._raw(_tandem.cast(x, 1), axis, keepdims), x._code)
+    return _tandem.sqrt(_tandem.reduce_sum(x * x, _axes(axis), builtins.bool(keepdims)))
 
 
 @op
 def count_nonzero(input, axis=None, keepdims=None, dtype=dtypes.int64, name=None):
-    """How many elements are not zero, over axes."""
+    """How many elements are not zero, over axes; of texts, how many are not empty."""
+    if _has_texts([input]):
+        from tandem.strings import StringTensor
+
+        input = StringTensor(input) != ""
     x = _tandem.convert(input)
     mask = x if x._code == 7 else _tandem.not_equal(x, 0)
     return _tandem.reduce_sum(_tandem.cast(mask, _code(dtype)), _axes(axis), builtins.bool(keepdims))

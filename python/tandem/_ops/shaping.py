@@ -9,6 +9,7 @@ from tandem._ops.base import _code, _is_string_tensor, _texts, host, op
 from tandem._ops.creation import constant
 from tandem._tensors.shape import DynamicShape, DynamicSize, TensorShape, _is_size
 from tandem._tensors.tensor import Tensor
+from tandem.errors import InvalidArgumentError
 
 
 @op
@@ -51,7 +52,10 @@ def broadcast_dynamic_shape(shape_x, shape_y):
 
 def ensure_shape(x, shape, name=None):
     """The tensor itself; raises unless its shape is compatible."""
-    x.shape.assert_is_compatible_with(shape)
+    x = x if hasattr(x, "shape") else _tandem.convert(x)
+    if not x.shape.is_compatible_with(shape):
+        wanted = ",".join("?" if s is None else str(s) for s in TensorShape(shape).as_list())
+        raise InvalidArgumentError(f"Shape of tensor {x.name if isinstance(x, Tensor) and x._is_symbolic else 'input'} {list(x.shape)} is not compatible with expected shape [{wanted}].")
     return x
 
 
@@ -333,7 +337,17 @@ def to_float(x):
 @op
 def bitcast(input, type, name=None):
     """The same bytes as elements of another dtype."""
-    return _tandem.convert(host(lambda a: a.view(dtypes.as_dtype(type).as_numpy_dtype), input))
+    x, kind = _tandem.convert(input), np.dtype(dtypes.as_dtype(type).as_numpy_dtype)
+
+    def viewed(a):
+        a = np.ascontiguousarray(a).reshape(a.shape)
+        if kind.itemsize > a.dtype.itemsize:
+            if not a.ndim or a.shape[-1] * a.dtype.itemsize != kind.itemsize:
+                raise InvalidArgumentError(f"Cannot bitcast from {x.dtype.name} to {kind.name}: the last axis of {list(a.shape)} does not have the bytes of one element")
+            return a.view(kind)[..., 0]
+        return a.view(kind) if kind.itemsize == a.dtype.itemsize else a[..., None].view(kind)
+
+    return _tandem.convert(host(viewed, x))
 
 
 def _product(sizes):

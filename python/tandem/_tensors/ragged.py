@@ -352,6 +352,9 @@ class RaggedTensor:
     def _all_rows_have(self, size):
         return any(_is_ragged(at) and (np.diff(at._splits) == size).all() for at in (self, self.values))
 
+    def __bool__(self):
+        raise TypeError("RaggedTensor may not be used as a boolean.")
+
     def __neg__(self):
         return self.with_flat_values(-self.flat_values)
 

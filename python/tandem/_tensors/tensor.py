@@ -459,6 +459,9 @@ class Reference:
         """The tensor."""
         return self._object
 
+    def __repr__(self):
+        return f"<Reference wrapping {self._object!r}>"
+
     def __hash__(self):
         return id(self._object)
 

@@ -300,6 +300,9 @@ _base.scatter_nd_update = lambda self, indices, updates, name=None: self.assign(
 _base.scatter_nd_add = lambda self, indices, updates, name=None: self.assign(
     __import__("tandem")._ops.tensor_scatter_nd_add(self, indices, updates)
 )
+_base.scatter_nd_sub = lambda self, indices, updates, name=None: self.assign(
+    __import__("tandem")._ops.tensor_scatter_nd_sub(self, indices, updates)
+)
 _base._repr_html_ = lambda self: _tensor._html(self.read_value())
 _base.name = property(lambda self: f"{self._name}:0")
 _base.trainable = property(lambda self: self._trainable)
@@ -319,6 +322,7 @@ _words.describe_class(
         "scatter_update": "Assigns the rows at the indices of IndexedSlices.", "scatter_add": "Adds to the rows at the indices of IndexedSlices.",
         "scatter_sub": "Subtracts from the rows at the indices of IndexedSlices.",
         "scatter_nd_update": "Assigns the parts at indices.", "scatter_nd_add": "Adds to the parts at indices.",
+        "scatter_nd_sub": "Subtracts from the parts at indices.",
         "get_shape": "The sizes of the axes.", "ndim": "The number of axes.", "device": "The name of the device that the value is on.",
         "numpy": "The value as a NumPy array, which later assignments do not change.", "eval": "The value as a NumPy array.",
         "initialized_value": "The present value: variables have one from the beginning.", "is_initialized": "True: variables have a value from the beginning.",

@@ -13,6 +13,7 @@ class _State(threading.local):
         self.open_rows = False  # The number of rows of a batch is left open: shapes say None there.
         self.is_first_try = False  # The trace has sizes that are left open; where a shape does not fit, it is made again without.
         self.in_replica = False  # Inside of strategy.run.
+        self.in_data = False  # Inside of a function of a data set, of which TensorFlow makes a graph.
         self.schedules = False  # Inside of what a ClusterCoordinator schedules.
         self.effects = None  # What happens after each run of the function that is being traced: functions and their tensors.
         self.is_rehearsal = False  # A function is called only to learn what it makes: nothing is printed.

@@ -101,6 +101,129 @@ class Example:
         return Example(Features(features))
 
 
+# ---- Messages as text ----
+
+
+def _quoted(value):
+    """Bytes as protobuf writes them in text."""
+    named = {9: "\\t", 10: "\\n", 13: "\\r", 34: '\\"', 39: "\\'", 92: "\\\\"}
+    return '"' + "".join(named.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in value) + '"'
+
+
+def _float_text(value):
+    """The shortest digits that are the same float32."""
+    text = str(np.float32(value))
+    return text[:-2] if text.endswith(".0") and "e" not in text else text
+
+
+def _list_text(name, values, depth):
+    write = {"bytes_list": _quoted, "float_list": lambda v: _with_point(_float_text(v)), "int64_list": str}[name]
+    inner = "  " * (depth + 1)
+    return "  " * depth + name + " {\n" + "".join(f"{inner}value: {write(v)}\n" for v in values) + "  " * depth + "}\n"
+
+
+def _with_point(text):
+    return text if any(c in text for c in ".en") else text + ".0"
+
+
+def _feature_text(feature, depth=0):
+    name = feature.WhichOneof("kind")
+    return "" if name is None else _list_text(name, feature._list.value, depth)
+
+
+def _features_text(features, depth=0):
+    outer, inner = "  " * depth, "  " * (depth + 1)
+    return "".join(
+        f"{outer}feature {{\n{inner}key: {_quoted(name.encode())}\n{inner}value {{\n{_feature_text(features.feature[name], depth + 2)}{inner}}}\n{outer}}}\n"
+        for name in sorted(features.feature)
+    )
+
+
+def _value_text(values):
+    name = {BytesList: "bytes_list", FloatList: "float_list", Int64List: "int64_list"}[type(values)]
+    return "".join(line[2:] + "\n" for line in _list_text(name, values.value, 0).splitlines()[1:-1])
+
+
+for _class in (BytesList, FloatList, Int64List):
+    _class.__repr__ = _value_text
+Feature.__repr__ = _feature_text
+Features.__repr__ = _features_text
+Example.__repr__ = lambda self: "features {\n" + _features_text(self.features, 1) + "}\n"
+
+
+# ---- Tensors as messages ----
+
+
+def tensor_message(tensor):
+    """The bytes of a TensorProto: the dtype, the sizes, and the elements as they lie in memory or as texts."""
+    from tandem._ops import constant
+
+    tensor = tensor if hasattr(tensor, "dtype") and hasattr(tensor, "numpy") else constant(tensor)
+    dtype = dtypes.as_dtype(tensor.dtype)
+    sizes = b"".join(_field(2, _number(1, int(size))) for size in tensor.shape)
+    head = _number(1, dtype.as_datatype_enum) + _field(2, sizes)
+    array = np.asarray(tensor.numpy())
+    if dtype == dtypes.string:
+        return head + b"".join(_field(8, text) for text in array.ravel())
+    return head + _field(4, _tandem.bits_of(tensor.read_value() if isinstance(tensor, _tandem.Variable) else tensor).numpy().tobytes() if dtype == dtypes.bfloat16 else array.tobytes())
+
+
+def _number(number, value):
+    return _varint(number << 3) + _varint(value)
+
+
+def tensor_of_message(data, dtype):
+    """The tensor of the bytes of a TensorProto, which may have its elements in memory's order or one by one."""
+    from tandem._ops import constant
+    from tandem.errors import InvalidArgumentError
+
+    sizes, found, content, texts, singles = [], None, None, [], []
+    try:
+        for number, part in _fields(_plain(data)):
+            if number == 1:
+                found = part
+            elif number == 2:
+                sizes = [dict(_fields(size)).get(1, 0) for n, size in _fields(part) if n == 2]
+            elif number == 4:
+                content = part
+            elif number == 8:
+                texts.append(part)
+            else:
+                singles.append((number, part))
+    except (IndexError, TypeError):
+        raise InvalidArgumentError("Could not parse `serialized` as TensorProto") from None
+    if found != dtype.as_datatype_enum:
+        raise InvalidArgumentError(f"Type mismatch between parsed tensor (number {found}) and dtype ({dtype.name})")
+    if dtype == dtypes.string:
+        array = np.empty(len(texts), object)
+        array[:] = texts
+    elif content is not None:
+        if dtype == dtypes.bfloat16:
+            return _tandem.of_bits(np.frombuffer(content, np.uint16).reshape(sizes), dtype._code)
+        array = np.frombuffer(content, np.dtype(dtype.as_numpy_dtype))
+    else:
+        array = _single_elements(singles, np.dtype(dtype.as_numpy_dtype))
+    count = int(np.prod(sizes, dtype=np.int64))
+    if len(array) < count:  # The last element stands for all after it.
+        array = np.concatenate([array, np.full(count - len(array), array[-1] if len(array) else 0, array.dtype)])
+    return constant(array[:count].reshape(sizes))
+
+
+def _single_elements(parts, kind):
+    numbers = []
+    for _, part in parts:
+        if isinstance(part, int):
+            numbers.append(part)
+        elif kind.kind == "f":
+            numbers.extend(np.frombuffer(part, kind.newbyteorder("<")).tolist())
+        else:
+            at = 0
+            while at < len(part):
+                value, at = _read_varint(part, at)
+                numbers.append(value)
+    return np.asarray([n - 2**64 if kind.kind != "f" and n >= 2**63 else n for n in numbers], kind)
+
+
 def _read_varint(data, at):
     value = shift = 0
     while True:

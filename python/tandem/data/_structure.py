@@ -7,6 +7,7 @@ import numpy as np
 import _tandem
 from tandem import nest
 from tandem._tensors.tensor import Tensor
+from tandem._tracing.state import state
 from tandem.data import _dataset
 from tandem.strings import StringTensor
 
@@ -90,7 +91,11 @@ def _wrapped(array):
 
 
 def _call(f, value, unpack=True):
-    return f(*value) if unpack and isinstance(value, tuple) and not hasattr(value, "_fields") else f(value)
+    before, state.in_data = state.in_data, True
+    try:
+        return f(*value) if unpack and isinstance(value, tuple) and not hasattr(value, "_fields") else f(value)
+    finally:
+        state.in_data = before
 
 
 def _pack_values(like, values):

@@ -15,6 +15,7 @@ from tandem._tensors.specs import SPECS, RaggedTensorSpec, SparseTensorSpec, bat
 from tandem._tensors.tensor import Tensor, TensorSpec
 from tandem._tracing.state import rehearsal
 from tandem.data import _dataset
+from tandem.errors import InvalidArgumentError
 from tandem.data._structure import INFINITE_CARDINALITY, _Structure, _call, _chunks, _flat, _is_not_dense, _leaf, _leaves_for, _of_values, _row, _stack, _stacked, _untupled, _windowed
 
 
@@ -220,7 +221,21 @@ class Transformations:
 
     def rebatch(self, batch_size, drop_remainder=False, name=None):
         """Batches of another size."""
-        return self.unbatch().batch(batch_size, drop_remainder)
+        sizes = np.ravel(np.asarray(batch_size))
+        if len(sizes) == 1:
+            return self.unbatch().batch(int(sizes[0]), drop_remainder)
+        source = self.unbatch()
+
+        def generate():
+            values, turn = source._open(), itertools.cycle(int(size) for size in sizes)
+            for size in turn:
+                rows = list(itertools.islice(values, size))
+                if len(rows) == size or rows and not drop_remainder:
+                    yield _stacked(rows)
+                if len(rows) < size:
+                    return
+
+        return _dataset.Dataset(generate=generate)
 
     def shuffle(self, buffer_size, seed=None, reshuffle_each_iteration=None, name=None):
         """The elements in a random order, drawn from a buffer."""
@@ -460,7 +475,7 @@ class Transformations:
                 if len(group) == size:
                     values = groups.pop(key)
                     yield from reduce_func(_tandem.convert(key, 6), _of_values(values))._open()
-            for key, values in groups.items():
+            for key, values in sorted(groups.items()):
                 yield from reduce_func(_tandem.convert(key, 6), _of_values(values))._open()
 
         return _dataset.Dataset(generate=generate)
@@ -473,8 +488,21 @@ class Transformations:
             length = int(_call(element_length_func, value if len(value) > 1 else value[0]))
             return bisect.bisect_right(list(bucket_boundaries), length)
 
+        def widened(shape, longest):
+            return [longest if size is None else size for size in TensorShape(shape).as_list()]
+
         def reduce_(bucket, values):
-            return values.padded_batch(bucket_batch_sizes[int(bucket)], padded_shapes, padding_values, drop_remainder)
+            size, shapes = bucket_batch_sizes[int(bucket)], padded_shapes
+            if no_padding:
+                return values.batch(size, drop_remainder)
+            if pad_to_bucket_boundary:
+                if int(bucket) == len(bucket_boundaries):
+                    raise InvalidArgumentError("When pad_to_bucket_boundary=True, elements must have length < max(bucket_boundaries).")
+                first = next(values._open())
+                longest = int(bucket_boundaries[int(bucket)]) - 1
+                flat = [widened([None] * leaf.shape.rank if given is None else given, longest) for leaf, given in zip(nest.flatten(first), _leaves_for(padded_shapes, first, len(nest.flatten(first))))]
+                shapes = nest.pack_sequence_as(first, [TensorShape(each) for each in flat]) if nest.is_nested(first) else flat[0]
+            return values.padded_batch(size, shapes, padding_values, drop_remainder)
 
         return self.group_by_window(key, reduce_, window_size_func=lambda k: bucket_batch_sizes[int(k)])
 

@@ -476,13 +476,13 @@ def get_uid(prefix=""):
 _missing.install(__name__, globals())
 
 __all__ = [  # Written by scripts/exported-names.py.
-    "DynamicShape", "DynamicSize", "SeedGenerator", "Tensor", "TensorArray", "TensorShape", "TopKV2", "Unique", "UniqueWithCounts", "abs",
-    "accumulate_n", "acos", "acosh", "add", "add_n", "all", "any", "arange", "argmax", "argmin", "argsort", "asin", "asinh", "atan",
-    "atan2", "atanh", "backend", "band_part", "batch_dot", "batch_flatten", "batch_get_value", "batch_set_value", "bias_add",
-    "binary_crossentropy", "bincount", "bitcast", "bool_", "boolean_mask", "branch", "broadcast_dynamic_shape", "broadcast_static_shape",
-    "broadcast_to", "case", "cast", "cast_to_floatx", "categorical_crossentropy", "ceil", "clear_session", "clip", "clip_by_global_norm",
-    "clip_by_norm", "clip_by_value", "concat", "concatenate", "cond", "confusion_matrix", "constant", "conv1d", "conv2d",
-    "convert_to_tensor", "cos", "cosh", "count_nonzero", "count_params", "ctc_batch_cost", "ctc_decode", "cumprod", "cumsum",
+    "DynamicShape", "DynamicSize", "InvalidArgumentError", "SeedGenerator", "Tensor", "TensorArray", "TensorShape", "TopKV2", "Unique",
+    "UniqueWithCounts", "abs", "accumulate_n", "acos", "acosh", "add", "add_n", "all", "any", "arange", "argmax", "argmin", "argsort",
+    "asin", "asinh", "atan", "atan2", "atanh", "backend", "band_part", "batch_dot", "batch_flatten", "batch_get_value", "batch_set_value",
+    "bias_add", "binary_crossentropy", "bincount", "bitcast", "bool_", "boolean_mask", "branch", "broadcast_dynamic_shape",
+    "broadcast_static_shape", "broadcast_to", "case", "cast", "cast_to_floatx", "categorical_crossentropy", "ceil", "clear_session", "clip",
+    "clip_by_global_norm", "clip_by_norm", "clip_by_value", "concat", "concatenate", "cond", "confusion_matrix", "constant", "conv1d",
+    "conv2d", "convert_to_tensor", "cos", "cosh", "count_nonzero", "count_params", "ctc_batch_cost", "ctc_decode", "cumprod", "cumsum",
     "depth_to_space", "depthwise_conv2d", "diag", "diag_part", "digamma", "divide", "divide_no_nan", "dot", "dropout", "dtype", "dtypes",
     "dynamic_partition", "dynamic_stitch", "einsum", "elu", "ensure_shape", "epsilon", "equal", "erf", "erfc", "erfinv", "eval", "exp",
     "expand_dims", "expm1", "eye", "fill", "flatten", "floatx", "floor", "floordiv", "floormod", "foldl", "foldr", "function", "gather",
