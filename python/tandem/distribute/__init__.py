@@ -80,6 +80,6 @@ __all__ = [  # Written by scripts/exported-names.py.
     "MaxSizePartitioner", "MinSizePartitioner", "MirroredStrategy", "MultiWorkerMirroredStrategy", "NcclAllReduce", "OneDeviceStrategy",
     "ParameterServerStrategy", "Partitioner", "PerReplica", "PipelineStrategy", "ReduceOp", "ReductionToOneDevice", "RemoteValue",
     "ReplicaContext", "RunOptions", "Server", "SimpleClusterResolver", "Strategy", "StrategyExtended", "TFConfigClusterResolver",
-    "TPUStrategy", "ValueContext", "cluster_resolver", "coordinator", "experimental", "experimental_set_strategy", "get_replica_context",
-    "get_strategy", "has_strategy", "in_cross_replica_context", "partitioners",
+    "TPUClusterResolver", "TPUStrategy", "ValueContext", "cluster_resolver", "coordinator", "experimental", "experimental_set_strategy",
+    "get_replica_context", "get_strategy", "has_strategy", "in_cross_replica_context", "partitioners",
 ]

@@ -532,15 +532,3 @@ def ctc(y_true, y_pred):
 
 
 _missing.install(__name__, globals(), {"tandem.keras._rarer": "CategoricalGeneralizedCrossEntropy Circle categorical_generalized_cross_entropy circle"})
-
-__all__ = [  # Written by scripts/exported-names.py.
-    "BCE", "BinaryCrossentropy", "BinaryFocalCrossentropy", "CTC", "CategoricalCrossentropy", "CategoricalFocalCrossentropy",
-    "CategoricalHinge", "CosineSimilarity", "Dice", "Hinge", "Huber", "KLD", "KLDivergence", "LogCosh", "Loss", "LossFunctionWrapper",
-    "MAE", "MAPE", "MSE", "MSLE", "MeanAbsoluteError", "MeanAbsolutePercentageError", "MeanSquaredError", "MeanSquaredLogarithmicError",
-    "Poisson", "Reduction", "SparseCategoricalCrossentropy", "SquaredHinge", "Tversky", "bce", "binary_crossentropy",
-    "binary_focal_crossentropy", "categorical_crossentropy", "categorical_focal_crossentropy", "categorical_hinge", "cosine_similarity",
-    "ctc", "deserialize", "dice", "dtypes", "get", "hinge", "huber", "kl_divergence", "kld", "kullback_leibler_divergence", "log_cosh",
-    "logcosh", "mae", "mape", "mean_absolute_error", "mean_absolute_percentage_error", "mean_squared_error",
-    "mean_squared_logarithmic_error", "mse", "msle", "poisson", "reduce_losses", "serialize", "sparse_categorical_crossentropy",
-    "squared_hinge", "state", "tversky",
-]
