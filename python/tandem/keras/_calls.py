@@ -20,7 +20,8 @@ class _CallContext(threading.local):
     def entered(self, layer):
         """Extends the path by a layer and returns the path around it. What was made of a configuration with its shapes begins a path, as in Keras, which builds it alone."""
         kept = self.path
-        self.path = [layer._name] if layer.__dict__.get("_tandem_is_made_alone") else [*kept, layer._name]
+        alone = layer.__dict__.get("_tandem_is_made_alone")
+        self.path = [*kept, layer._name] if alone is None else [layer._name][:alone]
         return kept
 
     @contextlib.contextmanager

@@ -178,6 +178,8 @@ def load_model(filepath, custom_objects=None, compile=True, safe_mode=True, **kw
 
 def _built(model, shape):
     """The shape, where the model makes its weights for it. One of one's own may want other inputs than floating ones; it reads its weights later."""
+    if getattr(model, "_tandem_graph", None) is None and not hasattr(model, "_stack"):
+        model.__dict__["_tandem_is_made_alone"] = 0
     try:
         model.build(shape)
     except Exception:  # noqa: BLE001

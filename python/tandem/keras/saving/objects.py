@@ -243,8 +243,12 @@ def deserialize_keras_object(config, custom_objects=None, safe_mode=True, **kwar
     if build_config and _builds_from_config(type(made)):
         made.build_from_config(deserialize_keras_object(build_config))
         made.built = True
-    elif build_config and any(build_config.values()) and not getattr(type(made).build, "_is_default", False):
-        made.__dict__["_tandem_is_made_alone"] = True
+    elif build_config and any(build_config.values()):
+        # How much of its name a path begins with: Keras runs the call of a user's model once, without the model's name.
+        if not getattr(type(made).build, "_is_default", False):
+            made.__dict__["_tandem_is_made_alone"] = 1
+        elif hasattr(made, "train_step") and getattr(made, "_tandem_graph", None) is None:
+            made.__dict__["_tandem_is_made_alone"] = 0
     return made
 
 
