@@ -73,12 +73,37 @@ class _Signature:
         return self._function.structured_outputs
 
 
+class _ServedModel:
+    """The signature of a Keras model: the inputs and outputs have the names that the model has for them."""
+
+    def __init__(self, loaded):
+        self._loaded = loaded
+
+    def __call__(self, *args, **inputs):
+        return self._loaded._serve_by_name(*args, **inputs)
+
+    @property
+    def structured_input_signature(self):
+        """The kinds of the inputs, by name."""
+        model = self._loaded._model
+        flat = nest.flatten(model.inputs)
+        return (), {name: TensorSpec([None, *each.shape[1:]], each.dtype, name) for name, each in zip(model.input_names, flat)}
+
+    @property
+    def structured_outputs(self):
+        """The kinds of the results, by name."""
+        model = self._loaded._model
+        flat = nest.flatten(model.outputs)
+        names = model._output_names(model.outputs if len(flat) > 1 else flat[0])
+        return {name: TensorSpec([None, *each.shape[1:]], each.dtype, name) for name, each in zip(names, flat)}
+
+
 class _Loaded:
     """A model that was loaded: called as it is, or by its signature, whose results have names."""
 
     def __init__(self, model, functions=None):
         self._model = model
-        self.signatures = {DEFAULT_SERVING_SIGNATURE_DEF_KEY: self._serve_by_name, **(functions or {})}
+        self.signatures = {DEFAULT_SERVING_SIGNATURE_DEF_KEY: _ServedModel(self), **(functions or {})}
 
     def __call__(self, *args, **kwargs):
         return self._model(*args, **kwargs)

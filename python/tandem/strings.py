@@ -1,6 +1,7 @@
 """Strings, tf.strings: arrays of bytes on the host, for names of files, labels and the like. No op computes with them."""
 
 import builtins
+import functools
 import re
 
 import numpy as np
@@ -113,6 +114,21 @@ def _plain(value):
     return value._array if isinstance(value, StringTensor) else _encoded(value) if isinstance(value, (str, bytes)) else StringTensor(value)._array
 
 
+def _of_rows(f):
+    """The function, which of ragged texts takes those in the rows."""
+
+    @functools.wraps(f)
+    def call(*args, **kwargs):
+        first = args[0] if args else kwargs.get("input")
+        if not hasattr(first, "_ragged_rows"):
+            return f(*args, **kwargs)
+        if args:
+            return first.with_flat_values(f(first.flat_values, *args[1:], **kwargs))
+        return first.with_flat_values(f(**{**kwargs, "input": first.flat_values}))
+
+    return call
+
+
 def _each(f, value, *others):
     array = StringTensor(value)._array
     out = np.empty(array.shape, dtype=object)
@@ -121,26 +137,31 @@ def _each(f, value, *others):
     return out
 
 
+@_of_rows
 def lower(input, encoding="", name=None):
     """Texts in small letters."""
     return StringTensor(_each(lambda s: s.decode("utf-8", "replace").lower().encode() if encoding else s.lower(), input))
 
 
+@_of_rows
 def upper(input, encoding="", name=None):
     """Texts in capital letters."""
     return StringTensor(_each(lambda s: s.upper(), input))
 
 
+@_of_rows
 def strip(input, name=None):
     """Texts without blanks around them."""
     return StringTensor(_each(lambda s: s.strip(), input))
 
 
+@_of_rows
 def length(input, unit="BYTE", name=None):
     """The number of bytes or characters of texts."""
     return _tandem.convert(_each(lambda s: len(s if unit == "BYTE" else s.decode()), input).astype(np.int32))
 
 
+@_of_rows
 def regex_replace(input, pattern, rewrite, replace_global=True, name=None):
     """Texts with what a pattern matches replaced."""
     expression = re.compile(_encoded(pattern))
@@ -148,12 +169,14 @@ def regex_replace(input, pattern, rewrite, replace_global=True, name=None):
     return StringTensor(_each(lambda s: expression.sub(text, s, count=0 if replace_global else 1), input))
 
 
+@_of_rows
 def regex_full_match(input, pattern, name=None):
     """True for texts that a pattern matches as a whole."""
     expression = re.compile(_encoded(pattern))
     return _tandem.convert(_each(lambda s: expression.fullmatch(s) is not None, input).astype(bool))
 
 
+@_of_rows
 def substr(input, pos, len, unit="BYTE", name=None):
     """The parts of texts that begin at a place and have a length, in bytes or in characters."""
     size = builtins.len
@@ -173,6 +196,10 @@ def substr(input, pos, len, unit="BYTE", name=None):
 
 def join(inputs, separator="", name=None):
     """The texts of several tensors, joined element by element."""
+    ragged = next((each for each in inputs if hasattr(each, "_ragged_rows")), None)
+    if ragged is not None:
+        beside = [each.flat_values if hasattr(each, "_ragged_rows") else each for each in inputs]
+        return ragged.with_flat_values(join(beside, separator))
     arrays = np.broadcast_arrays(*[StringTensor(i)._array for i in inputs])
     out = np.empty(arrays[0].shape, dtype=object)
     for place in np.ndindex(out.shape):
@@ -194,6 +221,7 @@ def reduce_join(inputs, axis=None, keepdims=False, separator="", name=None):
     return StringTensor(np.expand_dims(out, axis) if keepdims else out)
 
 
+@_of_rows
 def split(input, sep=None, maxsplit=-1, name=None):
     """The parts of texts between separators, as ragged rows."""
     text = StringTensor(input)
@@ -209,6 +237,7 @@ def _rows_of(rows):
     return ragged.constant(rows, dtypes.string) if len({len(row) for row in rows}) != 1 else StringTensor(rows)
 
 
+@_of_rows
 def to_number(input, out_type=dtypes.float32, name=None):
     """The numbers that texts say."""
     return _tandem.convert(_each(float, input).astype(np.float64), dtypes.code_of(out_type))
@@ -251,6 +280,7 @@ def _need_values(tensors):
         raise GiveUpTrace("texts are made on the host")
 
 
+@_of_rows
 def unicode_split(input, input_encoding="UTF-8", errors="replace", name=None):
     """The characters of texts, as ragged rows."""
     rows = StringTensor(input)
@@ -259,6 +289,7 @@ def unicode_split(input, input_encoding="UTF-8", errors="replace", name=None):
     return _rows_of(_each(lambda s: [letter.encode() for letter in s.decode()], rows).tolist())
 
 
+@_of_rows
 def bytes_split(input, name=None):
     """The bytes of texts, as ragged rows."""
     rows = StringTensor(input)
@@ -266,6 +297,7 @@ def bytes_split(input, name=None):
     return _rows_of(_each(letters, rows).tolist()) if rows.ndim else StringTensor(letters(rows.numpy()))
 
 
+@_of_rows
 def to_hash_bucket_fast(input, num_buckets, name=None):
     """Bins of texts by FarmHash's fingerprints, as in TensorFlow."""
     from tandem._ops.fingerprint import fingerprint
@@ -276,6 +308,7 @@ def to_hash_bucket_fast(input, num_buckets, name=None):
 to_hash_bucket = to_hash_bucket_fast
 
 
+@_of_rows
 def to_hash_bucket_strong(input, num_buckets, key, name=None):
     """Bins of texts by SipHash's fingerprints under a key of two numbers, as in TensorFlow."""
     from tandem._ops.fingerprint import keyed_fingerprint
@@ -285,6 +318,7 @@ def to_hash_bucket_strong(input, num_buckets, key, name=None):
     return _tandem.convert(_each(lambda s: keyed_fingerprint(s, key) % num_buckets, input).astype(np.int64))
 
 
+@_of_rows
 def unicode_decode(input, input_encoding, errors="replace", replacement_char=65533, replace_control_characters=False, name=None):
     """The numbers of the letters of texts, by rows."""
     numbers = lambda s: [ord(letter) for letter in s.decode(input_encoding, errors)]  # noqa: E731

@@ -34,12 +34,13 @@ def op(f):
         try:
             return f(*args, **kwargs)
         except TypeError as error:
-            if _has_texts(args) or _has_texts(kwargs.values()):
+            is_ragged = _has_ragged(args, kwargs)
+            if not is_ragged and (_has_texts(args) or _has_texts(kwargs.values())):
                 from tandem import strings
 
                 if f.__name__ in strings.MOVES:
                     return strings.MOVES[f.__name__](*args, **kwargs)
-            if _has_ragged(args, kwargs):
+            if is_ragged:
                 from tandem._ops import ragged
 
                 return ragged.call(f, args, kwargs)

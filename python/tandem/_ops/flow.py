@@ -169,25 +169,41 @@ def switch_case(branch_index, branch_fns, default=None, name="switch_case"):
 
 
 def _elements(elems):
-    flat = [e if _is_string_tensor(e) else _tandem.convert(e) for e in nest.flatten(elems)]
-    count = len(flat[0]) if _is_string_tensor(flat[0]) else int(flat[0]._sizes[0])
+    as_it_is = lambda e: _is_string_tensor(e) or hasattr(e, "_ragged_rows")  # noqa: E731
+    flat = [e.rows() if hasattr(e, "_is_sparse") else e if as_it_is(e) else _tandem.convert(e) for e in nest.flatten(elems)]
+    count = int(flat[0]._sizes[0]) if isinstance(flat[0], Tensor) else len(flat[0])
     return [nest.pack_sequence_as(elems, [f[i] for f in flat]) if nest.is_nested(elems) else flat[0][i] for i in builtins.range(count)]
 
 
-def _stack(values):
+def _stack(values, spec=None):
+    if hasattr(values[0], "_is_sparse"):
+        from tandem import sparse
+
+        return sparse.stacked(values)
+    if hasattr(spec, "ragged_rank") or hasattr(values[0], "_ragged_rows"):
+        from tandem import ragged
+
+        return ragged.stack(values)
     return _texts(list(values)) if _is_string_tensor(values[0]) else _tandem.stack([_tandem.convert(v) for v in values], 0)
 
 
-def _stacked(results):
+def _stacked(results, spec=None):
+    """The results side by side; where a spec says so, or where one of them is, as ragged or sparse tensors."""
     if not nest.is_nested(results[0]):
-        return _stack(results)
-    return nest.pack_sequence_as(results[0], [_stack(each) for each in zip(*[nest.flatten(r) for r in results])])
+        return _stack(results, spec)
+    specs = nest.flatten(spec) if spec is not None else [None] * len(nest.flatten(results[0]))
+    return nest.pack_sequence_as(results[0], [_stack(each, kind) for each, kind in zip(zip(*[nest.flatten(r) for r in results]), specs)])
 
 
 def map_fn(fn, elems, dtype=None, parallel_iterations=None, back_prop=True, swap_memory=False, infer_shape=True, name=None, fn_output_signature=None):
     """fn of each slice along the first axis, stacked."""
     fn = _own(fn)
-    return _stacked([fn(e) for e in _elements(elems)])
+    spec = fn_output_signature if fn_output_signature is not None else dtype
+    if spec is None:  # Results are as the elements are.
+        from tandem._tensors.specs import spec_of
+
+        spec = spec_of(elems) if hasattr(elems, "_ragged_rows") else None
+    return _stacked([fn(e) for e in _elements(elems)], spec)
 
 
 def vectorized_map(fn, elems, fallback_to_while_loop=True, warn=True):

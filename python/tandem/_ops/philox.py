@@ -124,16 +124,19 @@ def truncated_normal(sequence, shape, dtype):
     double, count = dtype.name == "float64", _count(shape)
     size = 2 if double else 4
     result = np.empty((-(-count // size), size), np.float64 if double else np.float32)
-    open_, tried = np.arange(len(result), dtype=np.uint64), 3
+    open_, tried = np.arange(len(result), dtype=np.uint64), 1  # At first as many words as most of them need.
     while len(open_):
         offsets = open_ * np.uint64(64 * size)
         words = np.concatenate([sequence.at(offsets[at : at + _CHUNK], k) for k in range(tried) for at in range(0, len(offsets), _CHUNK)])
         numbers = _normal_of(words.reshape(tried, len(open_), 4).transpose(1, 0, 2).reshape(len(open_), -1), double)
         inside = np.abs(numbers) < 2
         enough = inside.sum(1) >= size
-        chosen = np.argsort(~inside, axis=1, kind="stable")[:, :size]
-        result[open_[enough]] = np.take_along_axis(numbers, chosen, 1)[enough]
-        open_, tried = open_[~enough], 2 * tried
+        if numbers.shape[1] == size:
+            result[open_[enough]] = numbers[enough]
+        else:
+            chosen = np.argsort(~inside, axis=1, kind="stable")[:, :size]
+            result[open_[enough]] = np.take_along_axis(numbers, chosen, 1)[enough]
+        open_, tried = open_[~enough], 3 * tried
     return result.reshape(-1)[:count].reshape(shape)
 
 

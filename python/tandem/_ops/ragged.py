@@ -28,7 +28,7 @@ def _together(values, rank):
 def concat(values, axis, name=None):
     """Ragged tensors one after another along an axis."""
     values = list(values)
-    rank = values[0]._rank if _is_ragged(values[0]) else _tensor(values[0])._rank
+    rank = values[0]._rank if _is_ragged(values[0]) else len(_tensor(values[0]).shape)
     axis = axis + rank if axis < 0 else axis
     depth = max(_depth_of_all(values), min(axis, rank - 1))
     flat, lists = _together(values, depth)

@@ -12,6 +12,7 @@ import numpy as np
 import _tandem
 from tandem import dtypes
 from tandem._tensors.shape import TensorShape
+from tandem.errors import InvalidArgumentError
 
 
 def _is_ragged(value):
@@ -278,9 +279,12 @@ class RaggedTensor:
         return _each(self._places(), flat.__getitem__)
 
     def numpy(self):
-        rows = [np.asarray(row.numpy()) for row in self]
-        if len({row.shape for row in rows}) <= 1 and rows:
-            return np.stack(rows)
+        values = np.asarray(self.values.numpy())
+        rows = np.split(values, self._splits[1:-1]) if len(self) else []
+        if not rows:
+            return np.array([], dtype=values.dtype)
+        if len({len(row) for row in rows}) == 1:
+            return np.array(rows)
         array = np.empty(len(rows), dtype=object)
         array[:] = rows
         return array
@@ -320,7 +324,8 @@ class RaggedTensor:
         return SparseTensor(np.asarray(places, np.int64).reshape(-1, self.ragged_rank + 1), self.flat_values, self.bounding_shape().numpy().tolist())
 
     def __repr__(self):
-        return f"<tf.RaggedTensor {self.to_list()}>"
+        with np.printoptions(formatter={"all": _shown}):
+            return f"<tf.RaggedTensor {_shown(self.numpy())}>"
 
     # ---- Operators ----
 
@@ -332,7 +337,7 @@ class RaggedTensor:
             if len(mine) == len(theirs) and all(np.array_equal(a, b) for a, b in zip(mine, theirs)):
                 return other.flat_values
             lengths = [[np.diff(s).tolist() for s in splits] for splits in (mine, theirs)]
-            raise ValueError(f"rows of the lengths {lengths[0]} and {lengths[1]} do not fit each other")
+            raise InvalidArgumentError(f"rows of the lengths {lengths[0]} and {lengths[1]} do not fit each other")
         tensor = _tandem.convert(other, None, flat._code)
         inner = flat._rank - 1
         outer = tensor._rank - inner
@@ -343,7 +348,7 @@ class RaggedTensor:
         sizes = tensor._sizes[:outer]
         for axis, size in enumerate(sizes):
             if size != 1 and len(paths) and (paths[:, axis].max() >= size or axis + self.ragged_rank + 1 - outer > 0 and not self._all_rows_have(size)):
-                raise ValueError(f"a tensor of the shape {tuple(tensor.shape)} beside rows of the shape {self.shape}; sizes of 1, of the rows, and those that all rows have are accepted")
+                raise InvalidArgumentError(f"a tensor of the shape {tuple(tensor.shape)} beside rows of the shape {self.shape}; sizes of 1, of the rows, and those that all rows have are accepted")
         flat_places = np.zeros(len(paths), np.int64)
         for axis, size in enumerate(sizes):
             flat_places = flat_places * size + (paths[:, axis] if size != 1 else 0)
@@ -365,12 +370,25 @@ class RaggedTensor:
         return self.with_flat_values(~self.flat_values)
 
     def __eq__(self, other):
-        return self.with_flat_values(_tandem.equal(self.flat_values, self._beside(other)))
+        try:
+            return self.with_flat_values(_tandem.equal(self.flat_values, self._beside(other)))
+        except InvalidArgumentError:
+            return False
 
     def __ne__(self, other):
-        return self.with_flat_values(_tandem.not_equal(self.flat_values, self._beside(other)))
+        try:
+            return self.with_flat_values(_tandem.not_equal(self.flat_values, self._beside(other)))
+        except InvalidArgumentError:
+            return True
 
     __hash__ = object.__hash__
+
+
+def _shown(value):
+    """An array, whose parts may be arrays themselves, as text with commas."""
+    if not isinstance(value, np.ndarray):
+        return str(value)
+    return np.array2string(value, separator=", ") if value.size else repr(value.tolist())
 
 
 def _operator(name, f):

@@ -179,7 +179,9 @@ def _as_results(result):
 
 
 def _has_spec(value):
-    return any(isinstance(leaf, TensorSpec) for leaf in nest.flatten(value))
+    from tandem._tensors.specs import SPECS
+
+    return any(isinstance(leaf, SPECS) for leaf in nest.flatten(value))
 
 
 class ConcreteFunction:
@@ -601,13 +603,14 @@ class Function:
         """The function for one kind of arguments, which TensorSpecs may stand for."""
         if not args and not kwargs and self.input_signature is not None:
             args = self.input_signature
-        if any(isinstance(leaf, TensorSpec) for leaf in nest.flatten((args, kwargs))):
-            specs_args, specs_kwargs = args, kwargs
-        else:
-            specs_args, specs_kwargs = nest.map_structure(
-                lambda v: TensorSpec.from_tensor(_tandem.convert(v)) if _is_leaf_tensor(v) else v, (args, kwargs)
-            )
-        return ConcreteFunction(self, specs_args, specs_kwargs)
+        from tandem._tensors.specs import spec_of
+
+        def kind(value):
+            if getattr(value, "_is_text_tensor", False) or hasattr(value, "_ragged_rows"):
+                return spec_of(value)
+            return TensorSpec.from_tensor(_tandem.convert(value)) if _is_leaf_tensor(value) else value
+
+        return ConcreteFunction(self, *nest.map_structure(kind, (args, kwargs)))
 
     def experimental_get_tracing_count(self):
         """How many times the Python function was traced."""

@@ -117,13 +117,9 @@ def _float_text(value):
 
 
 def _list_text(name, values, depth):
-    write = {"bytes_list": _quoted, "float_list": lambda v: _with_point(_float_text(v)), "int64_list": str}[name]
+    write = {"bytes_list": _quoted, "float_list": _float_text, "int64_list": str}[name]
     inner = "  " * (depth + 1)
     return "  " * depth + name + " {\n" + "".join(f"{inner}value: {write(v)}\n" for v in values) + "  " * depth + "}\n"
-
-
-def _with_point(text):
-    return text if any(c in text for c in ".en") else text + ".0"
 
 
 def _feature_text(feature, depth=0):

@@ -178,13 +178,25 @@ class Batches:
         if batch_size is None:
             batch_size = -(-rows // self._limit) if self._limit else 32
         batch_size = min(int(batch_size), max(rows, 1))
+        order = self._order(rows) if shuffle and rows > 1 and shuffle != "batch" else None
+        if order is not None:
+            moved = lambda t: None if t is None else t._gather(order) if getattr(t, "_is_text_tensor", False) else _ops.gather(t, order)  # noqa: E731
+            parts = nest.map_structure(moved, parts) if nest.is_nested(parts) else moved(parts)
         dataset = Dataset.from_tensor_slices(parts)
-        if shuffle and rows > 1:
+        if shuffle and rows > 1 and order is None:
             dataset = dataset.shuffle(rows)
         self._dataset = dataset.batch(batch_size)
         self.are_even = rows % batch_size == 0
         steps = -(-rows // batch_size)
         self.steps = min(self._limit, steps) if self._limit and self._limit < steps else self._limit or steps
+
+    @staticmethod
+    def _order(rows):
+        """The order of rows where the program has set a seed: Keras on TensorFlow draws the same one in all epochs then."""
+        from tandem._ops import philox
+
+        seed = philox.seeds.seed
+        return None if seed is None else philox.permutation(philox.Sequence.of_stateful(seed, 0, 0), rows).astype(np.int32)
 
     def _sequence(self, x, shuffle, is_predict):
         """As in Keras, two batches are looked at before, after which an epoch ends that none has seen; so it does before each further validation."""

@@ -1,5 +1,6 @@
 """First values of weights, keras.initializers."""
 
+import copy
 import math
 
 import numpy as np
@@ -8,6 +9,7 @@ import _tandem
 from tandem import dtypes
 from tandem._names import words as _words
 from tandem._names import missing as _missing
+from tandem._ops import philox
 from tandem.keras import _objects
 
 
@@ -26,34 +28,25 @@ class Initializer(_objects.Configured):
 
 
 class _Seeded(Initializer):
+    """An initializer that draws the same numbers each time, those of Keras on TensorFlow. Where no seed was ever set, the library draws."""
+
     def __init__(self, seed=None):
+        from tandem.keras.random import make_default_seed
+
         self._given_seed = seed
-        self.seed = seed
+        self.seed = make_default_seed() if seed is None else seed
 
     def _draw(self, f, shape, dtype, *args):
-        from tandem.keras.random import SeedGenerator
+        from tandem import random
+        from tandem._tracing.state import init_scope
+        from tandem.keras.random import stateless_seed
 
-        seed = self.seed
-        if isinstance(seed, SeedGenerator):
-            seed = seed.next_int()
-        if seed is None:
-            return f(tuple(shape), *args, _code(dtype), None)
-        # The same object draws the same numbers each time, as Keras's stateless initializers do.
-        source = np.random.default_rng(int(seed) & 0xFFFFFFFFFFFF)
-        return _tandem.convert(self._numbers(f, source, tuple(int(s) for s in shape), *args), _code(dtype))
-
-    @staticmethod
-    def _numbers(f, source, shape, a, b):
-        if f is _tandem.random_uniform:
-            return source.uniform(a, b, shape).astype(np.float32)
-        numbers = source.normal(0, 1, shape)
-        if f is _tandem.random_truncated_normal:
-            while True:
-                far = np.abs(numbers) > 2
-                if not far.any():
-                    break
-                numbers[far] = source.normal(0, 1, int(far.sum()))
-        return (a + b * numbers).astype(np.float32)
+        with init_scope():
+            pair = None if self._given_seed is None and philox.seeds.seed is None else stateless_seed(self.seed)
+            if pair is not None:
+                draws = {_tandem.random_uniform: random.stateless_uniform, _tandem.random_normal: random.stateless_normal}
+                return draws.get(f, random.stateless_truncated_normal)(shape, pair, *args, dtype=dtype or "float32")
+        return f(tuple(shape), *args, _code(dtype), None)
 
 
 class Zeros(Initializer):
@@ -119,9 +112,11 @@ class TruncatedNormal(RandomNormal):
         return self._draw(_tandem.random_truncated_normal, shape, dtype, float(self.mean), float(self.stddev))
 
 
-def compute_fans(shape):
-    """The numbers of inputs and outputs of a weight of this shape."""
+def compute_fans(shape, input_axes=None, output_axes=None):
+    """The numbers of inputs and outputs of a weight of this shape, whose axes may be named; else it is taken for one of a convolution."""
     shape = [int(s) for s in shape]
+    if input_axes is not None and output_axes is not None:
+        return math.prod(shape[axis] for axis in input_axes), math.prod(shape[axis] for axis in output_axes)
     if len(shape) < 1:
         return 1, 1
     if len(shape) == 1:
@@ -132,22 +127,26 @@ def compute_fans(shape):
     return shape[-2] * field, shape[-1] * field
 
 
-_FANS = {"input_axes": None, "output_axes": None}
-
-
 class VarianceScaling(_Seeded):
     """Random values whose variance fits the number of inputs or outputs."""
 
     def __init__(self, scale=1.0, mode="fan_in", distribution="truncated_normal", seed=None, input_axes=None, output_axes=None):
-        if input_axes is not None or output_axes is not None:
-            raise NotImplementedError(f"{type(self).__name__}: input_axes and output_axes; those of dense layers and convolutions are accepted, which is None")
         if scale <= 0.0:
             raise ValueError(f"Argument `scale` must be positive float. Received: scale={scale}")
         super().__init__(seed)
         self.scale, self.mode, self.distribution = scale, mode, distribution
+        self.input_axes, self.output_axes = input_axes, output_axes
+
+    def for_axes(self, input_axes, output_axes):
+        """The initializer for a weight with these axes of inputs and outputs, unless it has axes of its own."""
+        if self.input_axes is not None and self.output_axes is not None:
+            return self
+        other = copy.copy(self)
+        other.input_axes, other.output_axes = list(input_axes), list(output_axes)
+        return other
 
     def __call__(self, shape, dtype=None):
-        fan_in, fan_out = compute_fans(shape)
+        fan_in, fan_out = compute_fans(shape, self.input_axes, self.output_axes)
         count = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[self.mode]
         scale = self.scale / max(1.0, count)
         if self.distribution in ("truncated_normal", "normal"):
@@ -159,7 +158,7 @@ class VarianceScaling(_Seeded):
         return self._draw(_tandem.random_uniform, shape, dtype, -limit, limit)
 
     def get_config(self):
-        return {"seed": self._given_seed, "scale": self.scale, "mode": self.mode, "distribution": self.distribution, **_FANS}
+        return {"seed": self._given_seed, "scale": self.scale, "mode": self.mode, "distribution": self.distribution, "input_axes": self.input_axes, "output_axes": self.output_axes}
 
 
 def _scaling(name, scale, mode, distribution):
@@ -167,7 +166,7 @@ def _scaling(name, scale, mode, distribution):
         VarianceScaling.__init__(self, scale, mode, distribution, seed, input_axes, output_axes)
 
     def get_config(self):
-        return {"seed": self._given_seed, **_FANS}
+        return {"seed": self._given_seed, "input_axes": self.input_axes, "output_axes": self.output_axes}
 
     return type(name, (VarianceScaling,), {"__init__": __init__, "get_config": get_config, "__module__": __name__})
 

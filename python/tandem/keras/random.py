@@ -6,24 +6,47 @@ import _tandem
 from tandem import dtypes
 from tandem._names import missing as _missing
 from tandem import random as _random
+from tandem._ops import philox
 from tandem._tracing.state import state
 from tandem.keras import _objects
 
 
+def make_default_seed():
+    """A seed of chance, which Python's own seed decides."""
+    import random
+
+    return random.randint(1, int(1e9))
+
+
 class SeedGenerator:
-    """A sequence of seeds."""
+    """A sequence of seeds: a number, and how many seeds there were before."""
 
     def __init__(self, seed=None, name=None, **kwargs):
         self._initial_seed = seed
-        self._source = np.random.default_rng(seed)
         self.seed, self.name = seed, name or _objects.auto_name("seed_generator")
+        seed = make_default_seed() if seed is None else seed
+        if not isinstance(seed, int):
+            raise ValueError(f"Argument `seed` must be an integer. Received: seed={seed}")
+        self._state = [seed, 0]
+
+    @property
+    def state(self):
+        """The next seed."""
+        return _tandem.convert(np.asarray(self._state, np.int64))
+
+    def next_pair(self, ordered=True):
+        """The two numbers of the next seed: counted, or scattered below a million."""
+        first, second = self._state
+        self._state = [first, second + 1] if ordered else [(each + 1) * 5387 % 933199 for each in self._state]
+        return first, second
 
     def next(self, ordered=True):
         """The next seed."""
-        return _tandem.convert(np.asarray(self._source.integers(0, 2**31 - 1, 2), np.int32))
+        return _tandem.convert(np.asarray(self.next_pair(ordered), np.int64))
 
     def next_int(self):
-        return int(self._source.integers(0, 2**31 - 1))
+        first, second = self.next_pair()
+        return (first * 1000003 + second) % (2**31 - 1)
 
     def get_config(self):
         return {"seed": self._initial_seed, "name": self.name}
@@ -38,32 +61,66 @@ def _seed(seed):
     return int(seed) % 2**63
 
 
-def _shape(shape):
-    return shape
+_generator = [None]
+
+
+def seeds_begin_anew():
+    """What draws without a seed of its own begins anew, as Python's seed says."""
+    _generator[0] = None
+
+
+def stateless_seed(seed):
+    """The two numbers of the seed of a stateless op, as Keras on TensorFlow has them. None in a traced function, on replicas,
+    and where no seed was ever set: the library draws there."""
+    if state.tracing or state.in_replica or state.in_data or seed is None and philox.seeds.seed is None:
+        return None
+    if seed is None:
+        _generator[0] = _generator[0] or SeedGenerator()
+        first, second = _generator[0].next_pair(ordered=False)
+    else:
+        first, second = seed.next_pair() if isinstance(seed, SeedGenerator) else (int(seed), 0)
+    return first % (2**31 - 2), second % (2**31 - 2)
 
 
 def normal(shape, mean=0.0, stddev=1.0, dtype=None, seed=None):
     """Normally distributed values."""
+    pair = stateless_seed(seed)
+    if pair is not None:
+        return _random.stateless_normal(shape, pair, mean, stddev, dtype or "float32")
     return _random.normal(shape, mean, stddev, dtype or "float32", _seed(seed))
 
 
 def uniform(shape, minval=0.0, maxval=1.0, dtype=None, seed=None):
     """Uniformly distributed values."""
+    pair = stateless_seed(seed)
+    if pair is not None:
+        return _random.stateless_uniform(shape, pair, minval, maxval, dtype or "float32")
     return _random.uniform(shape, minval, maxval, dtype or "float32", _seed(seed))
 
 
 def truncated_normal(shape, mean=0.0, stddev=1.0, dtype=None, seed=None):
     """Normally distributed values within two standard deviations."""
+    pair = stateless_seed(seed)
+    if pair is not None:
+        return _random.stateless_truncated_normal(shape, pair, mean, stddev, dtype or "float32")
     return _random.truncated_normal(shape, mean, stddev, dtype or "float32", _seed(seed))
 
 
 def randint(shape, minval, maxval, dtype="int32", seed=None):
     """Uniformly distributed integers from minval up to but without maxval."""
+    pair = stateless_seed(seed)
+    if pair is not None:
+        kind = dtypes.as_dtype(dtype)
+        drawn = _random.stateless_uniform(shape, pair, int(minval), int(maxval), kind if kind in ("int32", "int64") else "int64")
+        return _tandem.cast(drawn, kind._code)
     return _tandem.random_integers(shape, int(minval), int(maxval), dtypes.code_of(dtype), _seed(seed))
 
 
 def categorical(logits, num_samples, dtype="int32", seed=None):
     """Classes drawn by their unnormalized logarithmic probabilities."""
+    pair = stateless_seed(seed)
+    if pair is not None:
+        return _tandem.cast(_random.stateless_categorical(logits, num_samples, pair), dtypes.code_of(dtype))
     return _random.categorical(logits, num_samples, dtype, _seed(seed))
 
 
@@ -71,12 +128,21 @@ def dropout(inputs, rate, noise_shape=None, seed=None):
     """Zeros in the place of a part of the elements, the others scaled up."""
     from tandem import nn
 
+    pair = stateless_seed(seed) if 0 < rate < 1 else None
+    if pair is not None:
+        inputs = _tandem.convert(inputs)
+        noise_shape = None if noise_shape is None else [have if s is None else s for s, have in zip(noise_shape, inputs._sizes)]
+        return nn.experimental.stateless_dropout(inputs, rate, pair, noise_shape=noise_shape)
+
     return nn.dropout(inputs, rate, noise_shape, _seed(seed))
 
 
 def shuffle(x, axis=0, seed=None):
     """The slices along an axis in a random order."""
     x = _tandem.convert(x)
+    pair = stateless_seed(seed)
+    if pair is not None:
+        return _tandem.gather(x, np.argsort(_random.stateless_uniform((int(x._sizes[axis]),), pair).numpy(), kind="stable"), axis)
     if axis % x._rank == 0:
         return _tandem.random_shuffle(x, _seed(seed))
     order = list(range(x._rank))

@@ -26,7 +26,11 @@ class MultiHeadAttention(Layer):
         self.supports_masking = True
 
     def _dense(self, name, inputs, outputs, bias):
-        kernel = self.add_weight(tuple(inputs) + tuple(outputs), self.kernel_initializer, regularizer=self.kernel_regularizer, constraint=self.kernel_constraint, name=f"{name}/kernel")
+        initializer = self.kernel_initializer
+        initializer = initializer.clone() if isinstance(initializer, initializers.Initializer) else initializer  # Each has a seed of its own.
+        if isinstance(initializer, initializers.VarianceScaling):
+            initializer = initializer.for_axes(range(len(inputs)), range(len(inputs), len(inputs) + len(outputs)))
+        kernel = self.add_weight(tuple(inputs) + tuple(outputs), initializer, regularizer=self.kernel_regularizer, constraint=self.kernel_constraint, name=f"{name}/kernel")
         if not self.use_bias:
             return kernel, None
         return kernel, self.add_weight(bias, self.bias_initializer, regularizer=self.bias_regularizer, constraint=self.bias_constraint, name=f"{name}/bias")

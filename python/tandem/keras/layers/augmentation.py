@@ -8,6 +8,7 @@ from tandem._ops import sampling
 from tandem.keras.layers._formats import format_of, from_last, to_last
 from tandem.keras.layers.core import floating
 from tandem.keras._layer import Layer
+from tandem.keras.random import SeedGenerator
 
 
 def range_of(factor, low=0, high=1, name="factor"):
@@ -24,6 +25,7 @@ class Augmentation(Layer):
     def __init__(self, seed=None, data_format=None, bounding_box_format=None, **kwargs):
         super().__init__(**kwargs)
         self.seed, self.data_format, self.bounding_box_format = seed, format_of(data_format), bounding_box_format
+        self.generator = SeedGenerator(seed)
         self._drawn = 0
 
     def call(self, data, training=True):

@@ -135,7 +135,11 @@ class EinsumDense(_Lora, Layer):
         for label, size in zip(reversed(out), reversed(self.partial_output_shape)):
             if size is not None:
                 sizes[label] = size
-        self.kernel = self.add_weight(tuple(sizes[l] for l in kernel), self.kernel_initializer, regularizer=self.kernel_regularizer, constraint=self.kernel_constraint, name="kernel")
+        initializer = self.kernel_initializer
+        if isinstance(initializer, initializers.VarianceScaling):
+            of_output = [i for i, l in enumerate(kernel) if l in output]
+            initializer = initializer.for_axes([i for i in range(len(kernel)) if i not in of_output], of_output)
+        self.kernel = self.add_weight(tuple(sizes[l] for l in kernel), initializer, regularizer=self.kernel_regularizer, constraint=self.kernel_constraint, name="kernel")
         if self.bias_axes:
             first = min(out.index(a) for a in self.bias_axes)
             shape = tuple(sizes[l] if l in self.bias_axes else 1 for l in out[first:])

@@ -29,7 +29,9 @@ class GroupedQueryAttention(Layer):
         self.supports_masking = True
 
     def _dense(self, equation, shape, bias_axes, name, input_shape, activation=None):
-        layer = EinsumDense(equation, shape, activation=activation, bias_axes=bias_axes if self.use_bias else None, name=name, **self._parts)
+        own = self._parts["kernel_initializer"]
+        parts = {**self._parts, "kernel_initializer": own.clone() if isinstance(own, initializers.Initializer) else own}  # Each has a seed of its own.
+        layer = EinsumDense(equation, shape, activation=activation, bias_axes=bias_axes if self.use_bias else None, name=name, **parts)
         layer.build(input_shape)
         return layer
 

@@ -15,6 +15,7 @@ from tandem.keras._calls import InputSpec, call_context
 from tandem.keras._layer import Layer
 from tandem.keras._variable import KerasVariable
 from tandem.keras.layers._formats import format_of
+from tandem.keras.random import SeedGenerator
 from tandem.keras.layers.core import Wrapper, floating
 
 
@@ -26,7 +27,11 @@ class _Cell(Layer):
         if units <= 0:
             raise ValueError(f"Received an invalid value for argument `units`, expected a positive integer, got {units}.")
         self.units, self.activation, self.use_bias = int(units), activations.get(activation), use_bias
+        if self._gates == 1:
+            self.seed_generator = SeedGenerator(seed)  # Keras takes it before the initializers' seeds here, and after them elsewhere.
         self.kernel_initializer, self.recurrent_initializer, self.bias_initializer = (initializers.get(i) for i in (kernel_initializer, recurrent_initializer, bias_initializer))
+        if self._gates > 1:
+            self.seed_generator = SeedGenerator(seed)
         self.kernel_regularizer, self.recurrent_regularizer, self.bias_regularizer = (regularizers.get(i) for i in (kernel_regularizer, recurrent_regularizer, bias_regularizer))
         self.kernel_constraint, self.recurrent_constraint, self.bias_constraint = (constraints.get(i) for i in (kernel_constraint, recurrent_constraint, bias_constraint))
         self.dropout, self.recurrent_dropout = float(dropout), float(recurrent_dropout)
@@ -413,6 +418,9 @@ class Bidirectional(Layer):
         self.supports_masking = True
 
     def build(self, sequences_shape, initial_state_shape=None):
+        for layer in (self.forward_layer, self.backward_layer):
+            if not layer.built:
+                layer.build(sequences_shape)
         self.built = True
 
     def get_config(self):
@@ -565,6 +573,6 @@ _words.describe(__name__, globals())
 
 __all__ = [  # Written by scripts/exported-names.py.
     "Bidirectional", "ConvLSTM2D", "GRU", "GRUCell", "InputSpec", "InvalidArgumentError", "KerasVariable", "LSTM", "LSTMCell", "Layer",
-    "RNN", "SimpleRNN", "SimpleRNNCell", "StackedRNNCells", "TensorShape", "Wrapper", "activations", "call_context", "constraints",
-    "dtypes", "floating", "format_of", "init_scope", "initial_state_of", "initializers", "nest", "regularizers", "state",
+    "RNN", "SeedGenerator", "SimpleRNN", "SimpleRNNCell", "StackedRNNCells", "TensorShape", "Wrapper", "activations", "call_context",
+    "constraints", "dtypes", "floating", "format_of", "init_scope", "initial_state_of", "initializers", "nest", "regularizers", "state",
 ]

@@ -3,8 +3,10 @@
 import numpy as np
 
 import _tandem
+from tandem._tracing.state import state
 from tandem.keras import regularizers
 from tandem.keras._layer import Layer
+from tandem.keras.random import SeedGenerator, dropout, normal
 from tandem.keras.layers._formats import format_of
 
 
@@ -18,11 +20,14 @@ class Dropout(Layer):
         if not 0 <= rate <= 1:
             raise ValueError(f"Invalid value received for argument `rate`. Expected a scalar value between 0 and 1. Received: rate={rate}")
         self.rate, self.noise_shape, self.seed = float(rate), noise_shape, seed
+        self.seed_generator = SeedGenerator(seed) if rate > 0 else None
         self.supports_masking = True
 
     def call(self, inputs, training=False):
         if not training or self.rate == 0:
             return inputs
+        if not state.tracing:
+            return dropout(inputs, self.rate, self.noise_shape, self.seed_generator)
         if self.noise_shape is None:
             return _tandem.dropout(inputs, self.rate, self.seed)
         sizes = [s if n is None else n for n, s in zip(self.noise_shape, inputs._sizes)]
@@ -66,11 +71,14 @@ class GaussianNoise(Layer):
     def __init__(self, stddev, seed=None, **kwargs):
         super().__init__(**kwargs)
         self.stddev, self.seed = stddev, seed
+        self.seed_generator = SeedGenerator(seed) if stddev > 0 else None
         self.supports_masking = True
 
     def call(self, inputs, training=False):
         if not training or not self.stddev:
             return inputs
+        if not state.tracing and self.stddev > 0:
+            return inputs + normal(inputs._sizes, 0.0, float(self.stddev), inputs.dtype, self.seed_generator)
         return inputs + _tandem.random_normal(inputs._sizes, 0.0, float(self.stddev), inputs._code, self.seed)
 
 
@@ -82,11 +90,14 @@ class GaussianDropout(Layer):
     def __init__(self, rate, seed=None, **kwargs):
         super().__init__(**kwargs)
         self.rate, self.seed = rate, seed
+        self.seed_generator = SeedGenerator(seed) if rate > 0 else None
         self.supports_masking = True
 
     def call(self, inputs, training=False):
         if not training or not self.rate:
             return inputs
+        if not state.tracing:
+            return inputs * normal(inputs._sizes, 1.0, float(np.sqrt(self.rate / (1 - self.rate))), inputs.dtype, self.seed_generator)
         return inputs * _tandem.random_normal(inputs._sizes, 1.0, float(np.sqrt(self.rate / (1 - self.rate))), inputs._code, self.seed)
 
 
@@ -98,6 +109,7 @@ class AlphaDropout(Layer):
     def __init__(self, rate, noise_shape=None, seed=None, **kwargs):
         super().__init__(**kwargs)
         self.rate, self.seed, self.noise_shape = rate, seed, noise_shape
+        self.seed_generator = SeedGenerator(seed) if rate > 0 else None
         self.supports_masking = True
 
     def call(self, inputs, training=False):

@@ -67,11 +67,13 @@ def set_random_seed(seed):
     """Seeds Python's, NumPy's and the library's random numbers."""
     import random
 
+    from tandem.keras.random import seeds_begin_anew
     from tandem.random import set_seed
 
     random.seed(seed)
     np.random.seed(seed)
     set_seed(seed)
+    seeds_begin_anew()
 
 
 class PyDataset:
