@@ -102,6 +102,6 @@ __all__ = [  # Written by scripts/exported-names.py.
     "DTypePolicy", "Function", "Functional", "Initializer", "Input", "InputSpec", "KerasTensor", "Layer", "Loss", "Metric", "Model",
     "Operation", "Optimizer", "Regularizer", "RematScope", "Sequential", "StatelessScope", "Variable", "activations", "applications",
     "backend", "callbacks", "config", "constraints", "datasets", "device", "distillation", "distribution", "dtype_policies", "layers",
-    "mixed_precision", "models", "name_scope", "ops", "preprocessing", "quantizers", "random", "remat", "saving", "tree", "utils", "wrappers",
-    "version",
+    "mixed_precision", "models", "name_scope", "ops", "preprocessing", "quantizers", "random", "remat", "saving", "tree", "utils",
+    "version", "wrappers",
 ]
