@@ -18,6 +18,9 @@ namespace tandem {
 struct GradientTapeOptions {
   bool persistent = false;  ///< gradient() may be called more than once.
   bool watch_accessed_variables = true;
+  /// What gradient() computes while a persistent tape records is recorded, so that the tape gives
+  /// derivatives of it, too.
+  bool records_gradients = false;
 };
 
 /// What the gradient by a source is that the target does not depend on.

@@ -8,7 +8,8 @@ namespace {
 class Tape {
  public:
   explicit Tape(bool persistent, bool watch_accessed_variables)
-      : tape_(GradientTapeOptions{persistent, watch_accessed_variables}) {
+      : tape_(
+            GradientTapeOptions{persistent, watch_accessed_variables, /*records_gradients=*/true}) {
     pause();
   }
   ~Tape() {

@@ -108,7 +108,7 @@ def solve(matrix, rhs, adjoint=False, name=None):
         gb = solve(_t(a), g[0])
         return [-_tandem.matmul(gb, outputs[0], False, True), gb]
 
-    a = _tandem.convert(matrix)
+    a, rhs = _ops.alike(matrix, rhs)
     return host_with_gradient(_solve, gradient, _t(a) if adjoint else a, rhs)
 
 

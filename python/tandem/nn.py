@@ -135,7 +135,7 @@ def _padding(padding):
 @_channels_anywhere
 def conv2d(input, filters, strides=1, padding="VALID", data_format="NHWC", dilations=None, name=None):
     """Convolves images with filters."""
-    x, w = _tandem.convert(input), _tandem.convert(filters)
+    x, w = _ops.alike(input, filters)
     groups = int(x._sizes[-1]) // int(w._sizes[2])
     return _tandem.conv2d(x, w, _pair(strides), _padding(padding), _pair(dilations), groups)
 
@@ -146,6 +146,7 @@ def conv1d(input, filters, stride=1, padding="VALID", data_format="NWC", dilatio
     """Convolves sequences with filters."""
     stride = stride if isinstance(stride, int) else stride[-1] if len(stride) == 1 else stride[1]
     dilation = 1 if dilations is None else dilations if isinstance(dilations, int) else dilations[0]
+    input, filters = _ops.alike(input, filters)
     y = _tandem.conv2d(_tandem.expand_dims(input, 1), _tandem.expand_dims(filters, 0), [1, int(stride)], _padding(padding), [1, int(dilation)], 1)
     return _tandem.squeeze(y, [1])
 
@@ -169,7 +170,7 @@ def conv2d_transpose(input, filters, output_shape, strides, padding="SAME", data
     """The gradient of a convolution with respect to its images."""
     from tandem.keras._convolution import transposed
 
-    w = _tandem.convert(filters)
+    input, w = _ops.alike(input, filters)
     sizes = [None if hasattr(s, "_size") else int(s) for s in output_shape]
     return transposed(input, w, _pair(strides), padding.lower(), sizes[1:3])
 
@@ -250,10 +251,11 @@ def moments(x, axes, shift=None, keepdims=False, name=None):
 @op
 def batch_normalization(x, mean, variance, offset, scale, variance_epsilon, name=None):
     """x with the given mean and variance taken out, scaled and shifted."""
-    inverse = _tandem.rsqrt(_tandem.convert(variance) + variance_epsilon)
+    x, mean, variance = _ops.alike(x, mean, variance)
+    inverse = _tandem.rsqrt(variance + variance_epsilon)
     if scale is not None:
         inverse = inverse * scale
-    y = (x - _tandem.convert(mean)) * inverse
+    y = (x - mean) * inverse
     return y if offset is None else y + offset
 
 

@@ -44,6 +44,19 @@ def test_structures_go_in_and_out():
     assert float(sums["sum"]) == 3 and float(pair.a) == 4 and rest[0] is None and float(rest[1]) == 1
 
 
+def test_signatures_of_methods_have_no_self():
+    import inspect
+
+    class Layer(tf.keras.layers.Layer):
+        @tf.function
+        def call(self, x, training=True):
+            return x * 2.0 if training else x
+
+    layer = Layer()
+    assert list(inspect.signature(layer.call).parameters) == ["x", "training"]
+    assert [float(layer(tf.constant(1.0), training)) for training in (True, False)] == [2.0, 1.0]
+
+
 def test_input_signature():
     @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32)])
     def f(x):

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -181,9 +182,11 @@ class GradientTape::Body final : public op::Recorder {
     }
     for (const Tensor& target : targets) check_differentiable(target.dtype());
     spent_ = !options_.persistent;
-    close();  // The backward pass is for outer tapes to record, not for this one.
-    const auto reopen = [this](void*) {
-      if (options_.persistent && paused_ == 0) open();
+    // Else the backward pass is for outer tapes to record, not for this one.
+    const bool records = options_.persistent && options_.records_gradients && paused_ == 0;
+    if (!records) close();
+    const auto reopen = [this, records](void*) {
+      if (!records && options_.persistent && paused_ == 0) open();
     };
     const std::unique_ptr<void, decltype(reopen)> at_end(this, reopen);
 
@@ -260,7 +263,7 @@ class GradientTape::Body final : public op::Recorder {
   const GradientTapeOptions options_;
   bool spent_ = false;
   int paused_ = 0;
-  std::vector<Record> records_;
+  std::deque<Record> records_;  // Its elements stay where they are while more are recorded.
   Keys tracked_;
   Tensors watched_;
   Variables watched_variables_;

@@ -228,6 +228,23 @@ TEST_F(GradientTapeTest, APersistentTapeAnswersAgainAndGoesOnRecording) {
   EXPECT_EQ(tape.gradient(cube, Variables{v})[0].item<double>(), 27.0);
 }
 
+TEST_F(GradientTapeTest, APersistentTapeRecordsItsOwnGradientsWhereAskedTo) {
+  const Tensor x(3.0);
+  GradientTape tape({.persistent = true, .records_gradients = true});
+  tape.watch(x);
+  const Tensor first = tape.gradient(x * x * x, x);
+  const Tensor second = tape.gradient(first, x);
+  Tensor third;
+  {
+    const auto pause = tape.stop_recording();
+    third = tape.gradient(second, x);
+  }
+  EXPECT_EQ(first.item<double>(), 27.0);
+  EXPECT_EQ(second.item<double>(), 18.0);
+  EXPECT_EQ(third.item<double>(), 6.0);
+  EXPECT_FALSE(tape.gradient(third, x).defined());
+}
+
 TEST_F(GradientTapeTest, NestedTapesGiveHigherDerivatives) {
   const Tensor x(2.0);
   GradientTape third;

@@ -136,6 +136,12 @@ def pair(x, y):
     return x, _tandem.convert(y, x._code) if isinstance(y, (int, float)) else _tandem.convert(y, None, x._code)
 
 
+def alike(*values):
+    """Operands as tensors: arrays and numbers take the dtype of the first that is a tensor already, as in TensorFlow's ops."""
+    code = next((v._code for v in values if isinstance(v, (_tandem.Tensor, _tandem.Variable))), None)
+    return tuple(_tandem.convert(v) if code is None else _tandem.convert(v, None, code) for v in values)
+
+
 def _code(dtype):
     return dtypes.code_of(dtype)
 

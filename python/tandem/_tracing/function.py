@@ -374,6 +374,14 @@ class Function:
         except (TypeError, ValueError):
             self._signature = False
 
+    @property
+    def __signature__(self):
+        """What inspect.signature tells: of a method's function the parameters after `self`."""
+        self._bind_signature()
+        if not self._signature:
+            raise AttributeError("__signature__")
+        return self._signature
+
     def _bind(self, args, kwargs):
         """Keyword arguments in their places, and defaults."""
         self._bind_signature()

@@ -20,13 +20,13 @@ __version__ = "3.15.0"
 if _typing.TYPE_CHECKING:  # Imported when they are first named.
     from tandem.keras import (
         activations, applications, backend, callbacks, config, constraints, datasets, distillation, distribution, dtype_policies, layers,
-        mixed_precision, models, ops, preprocessing, quantizers, random, saving, tree, utils,
+        mixed_precision, models, ops, preprocessing, quantizers, random, saving, tree, utils, wrappers,
     )
 
 _SUBMODULES = {
     "activations", "applications", "backend", "callbacks", "config", "constraints", "datasets", "distillation", "distribution", "dtype_policies",
     "initializers", "layers", "losses", "metrics", "mixed_precision", "models", "ops", "optimizers", "preprocessing", "quantizers", "random", "regularizers",
-    "saving", "tree", "utils",
+    "saving", "tree", "utils", "wrappers",
 }
 
 
@@ -103,5 +103,5 @@ __all__ = [  # Written by scripts/exported-names.py.
     "Operation", "Optimizer", "Regularizer", "RematScope", "Sequential", "StatelessScope", "Variable", "activations", "applications",
     "backend", "callbacks", "config", "constraints", "datasets", "device", "distillation", "distribution", "dtype_policies", "layers",
     "mixed_precision", "models", "name_scope", "ops", "preprocessing", "quantizers", "random", "remat", "saving", "tree", "utils",
-    "version",
+    "version", "wrappers",
 ]

@@ -50,3 +50,11 @@ y, p = np.eye(3, 4, dtype="float32")[None] * np.ones((2, 1, 1), "float32"), np.a
 result["focal along another axis"] = keras.losses.categorical_focal_crossentropy(y, p, axis=1)
 shuffled = keras.random.shuffle(x, axis=1, seed=1)
 result["shuffled along another axis"] = np.sort(shuffled, axis=1)
+
+images, filters, vector = (tf.constant(random.rand(2, 4, 4, 3), tf.float32), random.rand(2, 2, 3, 2), random.rand(3))
+result["array as filters"] = tf.nn.conv2d(images, filters, 1, "SAME")
+result["filters of an array of images"] = tf.nn.conv2d(images.numpy().astype("float64"), tf.constant(filters, tf.float32), 1, "SAME")
+result["array as filters, transposed"] = tf.nn.conv2d_transpose(images, random.rand(2, 2, 2, 3), [2, 4, 4, 2], 1)
+result["arrays as statistics"] = tf.nn.batch_normalization(images, vector, vector, vector, vector, 1e-3)
+result["array as right side"] = tf.linalg.solve(tf.constant([[2.0, 1.0], [1.0, 3.0]]), np.array([[1.0], [2.0]]))
+assert result["array as right side"].dtype == "float32"

@@ -1,0 +1,146 @@
+"""Names of Keras 2, of TensorFlow 1 and of TensorFlow's inner modules, as unchanged programs import them."""
+
+import numpy as np
+import pytest
+
+import tandem as tf
+from tandem import keras
+
+IMPORTS = """
+from keras.engine import data_adapter, InputSpec
+from keras.engine.topology import Layer
+from keras.layers.normalization import BatchNormalization
+from keras.optimizer_v2.learning_rate_schedule import ExponentialDecay
+from keras.optimizers import adam_v2
+from tensorflow.keras.wrappers.scikit_learn import KerasClassifier
+from tensorflow.python import keras as inner
+from tensorflow.python.eager.backprop import GradientTape
+from tensorflow.python.framework import dtypes, ops, tensor_shape
+from tensorflow.python.keras.api._v2 import keras as api
+from tensorflow.python.keras.engine.functional import Functional
+from tensorflow.python.keras.layers.core import Dense
+from tensorflow.python.keras.optimizer_v2 import adam, gradient_descent
+from tensorflow.python.ops import array_ops, math_ops, nn
+from tensorflow.python.ops.init_ops_v2 import Zeros
+from tensorflow.python.util import nest
+from tensorflow.python.util.nest import flatten
+import tensorflow as tf
+
+assert Dense is tf.keras.layers.Dense is inner.layers.Dense is api.layers.Dense and Layer is tf.keras.layers.Layer
+assert adam.Adam is adam_v2.Adam is tf.keras.optimizers.Adam and gradient_descent.SGD is tf.keras.optimizers.SGD
+assert isinstance(tf.keras.Model(tf.keras.Input((1,)), []), Functional) and GradientTape is tf.GradientTape
+assert ops.convert_to_tensor is tf.convert_to_tensor and tensor_shape.TensorShape is tf.TensorShape and dtypes.float32 is tf.float32
+assert float(math_ops.reduce_sum(nn.relu(array_ops.concat([[-1.0], [2.0]], 0)))) == 2.0 and nest.flatten is flatten
+columns, whole = data_adapter.expand_1d((tf.ones((3,)), tf.ones((2, 2))))
+assert columns.shape == (3, 1) and whole.shape == (2, 2) and data_adapter.unpack_x_y_sample_weight((1, 2)) == (1, 2, None)
+try:
+    math_ops.no_such_op
+except AttributeError as error:
+    assert "tensorflow.python.ops.math_ops has no no_such_op" in str(error)
+print("all are there")
+"""
+
+
+def test_modules_that_moved_are_found(run, tmp_path):
+    script = tmp_path / "imports.py"
+    script.write_text(IMPORTS)
+    assert "all are there" in run("-m", "tandem", "run", str(script))
+
+
+def test_programs_that_look_for_a_tpu_find_none():
+    with pytest.raises(ValueError, match="Please provide a TPU Name"):
+        tf.distribute.cluster_resolver.TPUClusterResolver()
+
+
+def test_names_of_version_1(tmp_path):
+    v1 = tf.compat.v1
+    assert v1.__version__ == tf.__version__ and v1.train.get_or_create_global_step() is v1.train.get_or_create_global_step()
+    for make, wanted in (
+        (v1.train.GradientDescentOptimizer, 0.8), (v1.train.AdamOptimizer, 0.9), (v1.train.AdagradOptimizer, 0.90123), (lambda rate: v1.train.MomentumOptimizer(rate, 0.5), 0.8),
+    ):
+        w = tf.Variable(1.0)
+        make(0.1).minimize(lambda w=w: w * w, var_list=w)
+        np.testing.assert_allclose(w, wanted, atol=1e-4)
+    with v1.gfile.Open(str(tmp_path / "a"), "w") as file:
+        file.write("text")
+    assert v1.gfile.Exists(str(tmp_path / "a")) and int(v1.arg_max([1, 3, 2], 0)) == 1
+
+
+def test_a_data_set_for_each_worker_is_made_by_fit():
+    def rows(context):
+        x = np.arange(40.0, dtype=np.float32).reshape(20, 2)
+        return tf.data.Dataset.from_tensor_slices((x, x[:, :1])).repeat().batch(context.get_per_replica_batch_size(10))
+
+    creator = keras.utils.experimental.DatasetCreator(rows)
+    with tf.distribute.MirroredStrategy().scope():
+        m = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        m.compile("sgd", "mae")
+    assert len(m.fit(creator, epochs=2, steps_per_epoch=3, verbose=0).history["loss"]) == 2
+    with pytest.raises(ValueError, match="steps_per_epoch"):
+        m.fit(creator, verbose=0)
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class Known(keras.layers.Layer):
+    """A layer that is found by its name."""
+
+    def call(self, x):
+        return x + 1.0
+
+
+def test_folders_of_models_hold_the_classes_that_nobody_knows(tmp_path):
+    def double(x):
+        return 2.0 * x
+
+    class Own(keras.Model):
+        def __init__(self, units=2, **kwargs):
+            super().__init__(**kwargs)
+            self.dense, self.known = keras.layers.Dense(units, activation=double), Known()
+
+        def call(self, x):
+            return self.known(self.dense(x))
+
+    m, x = Own(), np.ones((1, 3), np.float32)
+    wanted = m(x)
+    with pytest.warns(UserWarning, match="folder"):
+        m.export(tmp_path / "m")
+    for other in (keras.layers.TFSMLayer(tmp_path / "m"), tf.saved_model.load(tmp_path / "m"), keras.models.load_model(tmp_path / "m")):
+        np.testing.assert_allclose(other(x), wanted)
+    m.save(tmp_path / "m.keras")
+    with pytest.raises(TypeError, match="Could not locate class 'Own'"):
+        keras.models.load_model(tmp_path / "m.keras")
+
+
+def test_models_are_estimators_of_scikit_learn():
+    pytest.importorskip("sklearn")
+    from sklearn.base import clone
+    from sklearn.model_selection import GridSearchCV, cross_val_score
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    def build(X, y, units=8):
+        last = keras.layers.Dense(y.shape[1], "softmax" if y.shape[1] > 1 else None)
+        m = keras.Sequential([keras.Input(X.shape[1:]), keras.layers.Dense(units, "relu"), last])
+        m.compile(keras.optimizers.Adam(0.05), "categorical_crossentropy" if y.shape[1] > 1 else "mse")
+        return m
+
+    keras.utils.set_random_seed(0)
+    x = np.random.RandomState(0).randn(120, 4)
+    labels = np.where(x[:, 0] > 0, "yes", "no")
+    classifier = keras.wrappers.SKLearnClassifier(build, fit_kwargs={"epochs": 12, "verbose": 0})
+    assert classifier.fit(x, labels).score(x, labels) > 0.9 and classifier.decision_function(x).shape == (120, 2)
+    pipeline = make_pipeline(StandardScaler(), clone(classifier))
+    assert pipeline.fit(x, labels).score(x, labels) > 0.9 and cross_val_score(classifier, x, labels, cv=2).min() > 0.7
+    regressor = keras.wrappers.SKLearnRegressor(build, model_kwargs={"units": 4})
+    assert regressor.fit(x, x[:, 0], epochs=2, verbose=0).predict(x).shape == (120,)
+    compiled = build(x, x[:, :1])
+    assert keras.wrappers.SKLearnTransformer(compiled).fit(x, x[:, 0], verbose=0).transform(x).shape == (120, 1)
+    with pytest.raises(ValueError, match="Only binary and multiclass"):
+        classifier.fit(x, x[:, 0])
+
+    def build_fn(units=4):
+        return build(x, np.ones((1, 2)), units)
+
+    old = keras.wrappers.scikit_learn.KerasClassifier(build_fn=build_fn, epochs=2, verbose=0)
+    search = GridSearchCV(old, {"units": [2, 4]}, cv=2).fit(x, labels)
+    assert search.best_params_["units"] in (2, 4) and set(search.predict(x)) <= {"yes", "no"}
