@@ -263,6 +263,11 @@ class TANDEM_API Dataset {
   /// in. Throws InvalidArgument for a buffer below 1.
   Dataset shuffle(int64_t buffer, const ShuffleOptions& options = {}) const;
 
+  /// The elements of these numbers, one after another. All elements are kept meanwhile, of arrays
+  /// in memory their places. Throws InvalidArgument for a negative number and where the elements
+  /// never end; next() does for a number that no element has.
+  Dataset in_order(const std::vector<int64_t>& order) const;
+
   /// The elements `count` times, or for ever. Each time is the next epoch of the transformations
   /// before. Throws InvalidArgument for a negative count.
   Dataset repeat(int64_t count) const;

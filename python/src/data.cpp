@@ -103,6 +103,7 @@ void bind_data(nb::module_& m) {
             return self.shuffle(buffer, {seed, reshuffle});
           },
           "buffer"_a, "seed"_a.none(), "reshuffle"_a)
+      .def("in_order", &Dataset::in_order)
       .def(
           "repeat",
           [](const Dataset& self, std::optional<int64_t> count) {

@@ -138,6 +138,14 @@ Dataset Dataset::shuffle(int64_t buffer, const ShuffleOptions& options) const {
   return Dataset(data::shuffle(body_->source, buffer, seed, options.reshuffle_each_epoch));
 }
 
+Dataset Dataset::in_order(const std::vector<int64_t>& order) const {
+  for (const int64_t number : order) check_at_least(0, number, "in_order", "each number");
+  if (body_->source->cardinality() == kInfinite) {
+    throw InvalidArgument("in_order: the elements never end; take some of them");
+  }
+  return Dataset(data::in_order(body_->source, order));
+}
+
 Dataset Dataset::repeat(int64_t count) const {
   check_at_least(0, count, "repeat", "the count");
   return Dataset(data::repeat(body_->source, count));

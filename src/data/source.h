@@ -139,6 +139,7 @@ SourcePtr map(SourcePtr source, internal::ElementFn f, int parallel);
 SourcePtr filter(SourcePtr source, internal::ElementTest f);
 SourcePtr batch(SourcePtr source, int64_t size, bool drop_remainder);
 SourcePtr shuffle(SourcePtr source, int64_t buffer, uint64_t seed, bool reshuffle);
+SourcePtr in_order(SourcePtr source, std::vector<int64_t> order);
 SourcePtr repeat(SourcePtr source, std::optional<int64_t> count);
 SourcePtr take(SourcePtr source, int64_t count);
 SourcePtr skip(SourcePtr source, int64_t count);

@@ -4,6 +4,7 @@
 
 #include "data/elements.h"
 #include "harness/fresh_devices.h"
+#include "harness/throws.h"
 #include "runtime/random_calls.h"
 
 namespace tandem::data {
@@ -49,6 +50,39 @@ TEST_F(OrderTest, EveryPlaceIsEquallyLikely) {
   for (const auto& row : counts) {
     for (const int64_t count : row) EXPECT_NEAR(static_cast<double>(count), 1000, 142);
   }
+}
+
+TEST_F(OrderTest, ElementsComeInAnOrderThatIsGiven) {
+  const Numbers order = {3, 0, 3, 2};
+  const auto rows = Dataset::from_tensor_slices(counting(4)).in_order(order);
+  EXPECT_EQ(rows.cardinality(), 4);
+  EXPECT_EQ(numbers_of(rows), order);
+  EXPECT_EQ(numbers_of(rows.batch(3).prefetch(2)), order);
+  EXPECT_EQ(numbers_of(rows.skip(1)), (Numbers{0, 3, 2}));
+  EXPECT_EQ(numbers_of(rows.repeat(2)), (Numbers{3, 0, 3, 2, 3, 0, 3, 2}));
+  EXPECT_EQ(numbers_of(Dataset::range(4).map([](const Tensor& x) { return x; }).in_order(order)),
+            order);
+  EXPECT_EQ(numbers_of(rows.in_order({1, 2})), (Numbers{0, 3}));
+  auto iterator = rows.iterator(0);
+  iterator.next();
+  EXPECT_EQ(rows.restore(iterator.save()).next()->at(0).item<int64_t>(), 0);
+  EXPECT_NE(rows.str(), Dataset::from_tensor_slices(counting(4)).in_order({3, 0, 2, 3}).str());
+}
+
+TEST_F(OrderTest, AnOrderOfWhatIsNotThereIsRefused) {
+  const auto rows = Dataset::range(3);
+  EXPECT_TRUE(harness::throws<InvalidArgument>(
+      [&] {
+        rows.in_order({0, -1});
+      },
+      {"in_order: each number is -1, at least 0"}));
+  EXPECT_TRUE(harness::throws<InvalidArgument>([&] { rows.repeat().in_order({0}); },
+                                               {"in_order: the elements never end"}));
+  EXPECT_TRUE(harness::throws<InvalidArgument>(
+      [&] {
+        rows.in_order({2, 3}).batch(2).iterator().next();
+      },
+      {"in_order: there is no element 3; there are 3, numbered from 0"}));
 }
 
 TEST_F(OrderTest, FillingABufferCanBeInterrupted) {

@@ -263,6 +263,18 @@ class Transformations:
 
         return _dataset.Dataset(generate=generate, count=self._count, spec=self._spec)
 
+    def _in_order(self, numbers):
+        """The elements of these numbers, one after another."""
+        if self._native is not None:
+            return self._then(self._native.in_order(numbers), self._spec)
+        source = self
+
+        def generate():
+            elements = list(source._open())
+            return (elements[i] for i in numbers)
+
+        return _dataset.Dataset(generate=generate, count=len(numbers), spec=self._spec)
+
     def repeat(self, count=None, name=None):
         """The elements so many times, or without an end."""
         count = None if count is None or int(count) < 0 else int(count)

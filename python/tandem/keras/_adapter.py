@@ -179,11 +179,10 @@ class Batches:
             batch_size = -(-rows // self._limit) if self._limit else 32
         batch_size = min(int(batch_size), max(rows, 1))
         order = self._order(rows) if shuffle and rows > 1 and shuffle != "batch" else None
-        if order is not None:
-            moved = lambda t: None if t is None else t._gather(order) if getattr(t, "_is_text_tensor", False) else _ops.gather(t, order)  # noqa: E731
-            parts = nest.map_structure(moved, parts) if nest.is_nested(parts) else moved(parts)
         dataset = Dataset.from_tensor_slices(parts)
-        if shuffle and rows > 1 and order is None:
+        if order is not None:
+            dataset = dataset._in_order(order.tolist())
+        elif shuffle and rows > 1:
             dataset = dataset.shuffle(rows)
         self._dataset = dataset.batch(batch_size)
         self.are_even = rows % batch_size == 0
