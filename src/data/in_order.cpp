@@ -19,7 +19,7 @@ class InOrder final : public Transformation {
   InOrder(SourcePtr source, Numbers order)
       : Transformation(std::move(source)), order_(std::move(order)) {}
 
-  /// Of the order a checksum.
+  /// A checksum stands for the order.
   std::string str() const override {
     const uint64_t sum = std::accumulate(
         order_.begin(), order_.end(), uint64_t{0},
