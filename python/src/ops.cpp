@@ -305,6 +305,12 @@ void bind_creation(nb::module_& m) {
         return unlocked([&] { return dropout(tensor, rate, {seed}); });
       },
       "x"_a, "rate"_a, "seed"_a.none());
+  m.def("stateless_dropout", [](nb::handle x, double rate, nb::handle seed) {
+    const auto [tensor, pair] = operands(x, seed);
+    return unlocked([&, &tensor = tensor, &pair = pair] {
+      return dropout(tensor, rate, {.stateless_seed = pair});
+    });
+  });
 }
 
 void bind_networks(nb::module_& m) {

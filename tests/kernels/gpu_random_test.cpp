@@ -49,12 +49,15 @@ TEST_F(GpuRandom, DrawsTheNumbersOfTheCpu) {
       }
       return all;
     }));
-    cases.push_back(
-        {"dropout " + shape.str(),
-         {harness::spread(shape), cast(harness::spread(shape), DType::float32)},
-         [](const Tensors& t) {
-           return Tensors{dropout(t[0], 0.4), dropout(t[1], 0.1, {.seed = 3}), dropout(t[1], 0.0)};
-         }});
+    cases.push_back({"dropout " + shape.str(),
+                     {harness::spread(shape), cast(harness::spread(shape), DType::float32)},
+                     [](const Tensors& t) {
+                       const Tensor pair = Tensor::from<int64_t>({5, 1}, {2});
+                       return Tensors{dropout(t[0], 0.4), dropout(t[1], 0.1, {.seed = 3}),
+                                      dropout(t[1], 0.0),
+                                      dropout(t[0], 0.4, {.stateless_seed = pair}),
+                                      dropout(t[1], 0.1, {.stateless_seed = pair})};
+                     }});
   }
   // The gradient keeps what was kept.
   cases.push_back({"gradient",

@@ -79,11 +79,14 @@ TANDEM_API Tensor random_shuffle(const Tensor& x, const RandomOrderOptions& opti
 
 struct DropoutOptions {
   std::optional<uint64_t> seed{};
+  /// Two numbers, int64[2], that alone decide which elements stay, whichever call it is: of float32
+  /// those that TensorFlow's stateless_dropout keeps. Undefined: the other seeds decide.
+  Tensor stateless_seed{};
 };
 
 /// Each element of `x`, float32 or float64, is zero with probability `rate` and else divided by
-/// 1 - rate. Throws InvalidArgument when the rate is not within [0, 1). The gradient passes where
-/// the element did.
+/// 1 - rate. Throws InvalidArgument when the rate is not within [0, 1), and for another kind of
+/// stateless_seed. The gradient passes where the element did.
 TANDEM_API Tensor dropout(const Tensor& x, double rate, const DropoutOptions& options = {});
 
 }  // namespace tandem

@@ -7,7 +7,8 @@ from tandem import dtypes
 from tandem._names import missing as _missing
 from tandem import random as _random
 from tandem._ops import philox
-from tandem._tracing.state import state
+from tandem._tensors.variable import Variable
+from tandem._tracing.state import init_scope, state
 from tandem.keras import _objects
 
 
@@ -28,17 +29,29 @@ class SeedGenerator:
         if not isinstance(seed, int):
             raise ValueError(f"Argument `seed` must be an integer. Received: seed={seed}")
         self._state = [seed, 0]
+        self._variable = None  # The state, once a traced function takes seeds.
 
     @property
     def state(self):
         """The next seed."""
-        return _tandem.convert(np.asarray(self._state, np.int64))
+        return _tandem.convert(np.asarray(self._state if self._variable is None else self._variable.numpy(), np.int64))
 
     def next_pair(self, ordered=True):
         """The two numbers of the next seed: counted, or scattered below a million."""
-        first, second = self._state
-        self._state = [first, second + 1] if ordered else [(each + 1) * 5387 % 933199 for each in self._state]
-        return first, second
+        now = self._state if self._variable is None else self._variable.numpy().tolist()
+        self._state = [now[0], now[1] + 1] if ordered else [(each + 1) * 5387 % 933199 for each in now]
+        if self._variable is not None:
+            self._variable.assign(np.asarray(self._state, np.int64))
+        return now[0], now[1]
+
+    def next_of_each_run(self):
+        """The next seed as a tensor, int64[2]: a function that is being traced takes another one at each run."""
+        if self._variable is None:
+            with init_scope():
+                self._variable = Variable(np.asarray([each % _LIMIT for each in self._state], np.int64), trainable=False, name=self.name)
+        pair = self._variable.read_value()
+        self._variable.assign_add(np.asarray([0, 1], np.int64))
+        return pair
 
     def next(self, ordered=True):
         """The next seed."""
@@ -61,6 +74,7 @@ def _seed(seed):
     return int(seed) % 2**63
 
 
+_LIMIT = 2**31 - 2  # Seeds of stateless ops are below.
 _generator = [None]
 
 
@@ -79,7 +93,30 @@ def stateless_seed(seed):
         first, second = _generator[0].next_pair(ordered=False)
     else:
         first, second = seed.next_pair() if isinstance(seed, SeedGenerator) else (int(seed), 0)
-    return first % (2**31 - 2), second % (2**31 - 2)
+    return first % _LIMIT, second % _LIMIT
+
+
+def seed_of_each_run(seed):
+    """The seed of a stateless op in a function that is being traced, as Keras on TensorFlow has it. None elsewhere, on replicas, in loops
+    and where no seed was ever set: the library draws there."""
+    if not state.tracing or state.in_replica or state.in_data or state.in_flow or not isinstance(seed, SeedGenerator):
+        return None
+    if seed._initial_seed is None and philox.seeds.seed is None:
+        return None
+    return seed.next_of_each_run()
+
+
+def drop(x, rate, noise_sizes, generator, seed):
+    """What dropout leaves of x, with one number for all elements along the axes where the noise has one: the next of the generator's, or
+    where the library draws, those of a seed."""
+    pair = seed_of_each_run(generator) if x._code == 0 else None
+    if noise_sizes is not None:
+        return x * _dropped(_tandem.fill(noise_sizes, 1.0, x._code), rate, pair, seed)
+    return _dropped(x, rate, pair, seed)
+
+
+def _dropped(x, rate, pair, seed):
+    return _tandem.dropout(x, rate, seed) if pair is None else _tandem.stateless_dropout(x, rate, pair)
 
 
 def normal(shape, mean=0.0, stddev=1.0, dtype=None, seed=None):
@@ -128,11 +165,13 @@ def dropout(inputs, rate, noise_shape=None, seed=None):
     """Zeros in the place of a part of the elements, the others scaled up."""
     from tandem import nn
 
+    inputs = _tandem.convert(inputs)
+    sizes = None if noise_shape is None else [have if s is None else s for s, have in zip(noise_shape, inputs._sizes)]
+    if state.tracing and isinstance(seed, SeedGenerator) and 0 < rate < 1:
+        return drop(inputs, rate, sizes, seed, _seed(seed))
     pair = stateless_seed(seed) if 0 < rate < 1 else None
     if pair is not None:
-        inputs = _tandem.convert(inputs)
-        noise_shape = None if noise_shape is None else [have if s is None else s for s, have in zip(noise_shape, inputs._sizes)]
-        return nn.experimental.stateless_dropout(inputs, rate, pair, noise_shape=noise_shape)
+        return nn.experimental.stateless_dropout(inputs, rate, pair, noise_shape=sizes)
 
     return nn.dropout(inputs, rate, noise_shape, _seed(seed))
 

@@ -1,5 +1,5 @@
 // dropout gives two outputs: the result, and which elements were kept. Its gradient keeps the same
-// ones, by the op dropout_keep.
+// ones, by the op dropout_keep. stateless_dropout has its seed as a second input.
 #include <fmt/format.h>
 
 #include "op/apply.h"
@@ -23,6 +23,19 @@ op::TensorTypes infer_dropout(const op::Signature& s) {
   return {s.inputs[0], {DType::boolean, s.inputs[0].shape}};
 }
 
+/// The second input is the seed.
+op::TensorTypes infer_stateless(const op::Signature& s) {
+  const op::TensorType& seed = s.inputs[1];
+  if (seed.dtype != DType::int64 || seed.shape != Shape{2}) {
+    throw InvalidArgument(fmt::format("dropout: stateless_seed is {}, not int64[2]", seed.str()));
+  }
+  return infer_dropout(s);
+}
+
+op::Split split_stateless(const op::Signature& s) {
+  return {.extent = s.inputs[0].shape.leading_extent(), .aligned = {true, false}};
+}
+
 op::TensorTypes infer_keep(const op::Signature& s) { return {s.inputs[0]}; }
 
 Tensor kept(const Tensor& x, const Tensor& keep, double rate) {
@@ -31,8 +44,9 @@ Tensor kept(const Tensor& x, const Tensor& keep, double rate) {
 }
 
 Tensors dropout_gradient(const op::Call& call, const Tensors& g) {
-  if (!g[0].defined()) return {Tensor()};
-  return {kept(g[0], call.outputs[1], call.attrs.get<double>("rate"))};
+  Tensors result(call.inputs.size());
+  if (g[0].defined()) result[0] = kept(g[0], call.outputs[1], call.attrs.get<double>("rate"));
+  return result;
 }
 
 /// Linear in its first input.
@@ -50,6 +64,11 @@ void register_dropout(op::Registry& registry) {
                 .in_place = true,
                 .depends_on_run = true,
                 .is_random = true});
+  registry.add({.name = "stateless_dropout",
+                .infer = infer_stateless,
+                .split = split_stateless,
+                .gradient = dropout_gradient,
+                .depends_on_run = true});
   registry.add({.name = "dropout_keep",
                 .infer = infer_keep,
                 .split = op::split_rows,
@@ -61,7 +80,12 @@ void register_dropout(op::Registry& registry) {
 
 Tensor dropout(const Tensor& x, double rate, const DropoutOptions& options) {
   static const op::OpDef& def = op::find_op("dropout");
+  static const op::OpDef& stateless = op::find_op("stateless_dropout");
   const ops::BatchAxis batch = ops::batch_axis_of(x.shape());
+  if (options.stateless_seed.defined()) {
+    return op::apply(stateless, {x, options.stateless_seed},
+                     {{"rate", rate}, {"batch_axis", batch.axis}, {"per_row", batch.per_row}})[0];
+  }
   return op::apply(def, {x},
                    {{"rate", rate},
                     {"seeded", options.seed.has_value()},

@@ -42,6 +42,32 @@ TEST_F(Dropout, ARateOfZeroKeepsEverything) {
   EXPECT_EQ(dropout(x, 0).to_vector<double>(), x.to_vector<double>());
 }
 
+TEST_F(Dropout, AStatelessSeedKeepsWhatTensorFlowKeeps) {
+  const auto kept = [](const Shape& shape, double rate, int64_t first, int64_t second) {
+    const Tensor seed = Tensor::from<int64_t>({first, second}, {2});
+    const Tensor x = fill(shape, 1);
+    GradientTape tape;
+    tape.watch(x);
+    const Tensor y = dropout(x, rate, {.stateless_seed = seed});
+    EXPECT_EQ(tape.gradient(y, x).to_vector<float>(), y.to_vector<float>());
+    std::vector<int> result;
+    for (const float value : y.to_vector<float>()) {
+      EXPECT_TRUE(value == 0 || value == static_cast<float>(1 / (1 - rate))) << value;
+      result.push_back(value > 0 ? 1 : 0);
+    }
+    return result;
+  };
+  const std::vector<int> first = {1, 0, 1, 1, 1, 0, 1, 0, 1, 1, 1, 0,
+                                  0, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1};
+  EXPECT_EQ(kept({24}, 0.4, 7, 3), first);
+  EXPECT_EQ(kept({24}, 0.4, 7, 3), first);  // Each time.
+  EXPECT_EQ(kept({3, 5}, 0.25, 123456789, 41),
+            (std::vector<int>{1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 0, 1, 1}));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [] { dropout(fill({3}, 1), 0.5, {.stateless_seed = Tensor::from<int64_t>({1}, {1})}); },
+      {"dropout: stateless_seed is int64[1], not int64[2]"}));
+}
+
 TEST_F(Dropout, WhatIsDroppedIsZeroWhateverItWas) {
   const auto values = dropout(fill({1000}, std::nan("")), 0.5, {.seed = 2}).to_vector<float>();
   const auto zeros = std::ranges::count(values, 0.F);

@@ -6,7 +6,7 @@ import _tandem
 from tandem._tracing.state import state
 from tandem.keras import regularizers
 from tandem.keras._layer import Layer
-from tandem.keras.random import SeedGenerator, dropout, normal
+from tandem.keras.random import SeedGenerator, drop, dropout, normal
 from tandem.keras.layers._formats import format_of
 
 
@@ -26,13 +26,14 @@ class Dropout(Layer):
     def call(self, inputs, training=False):
         if not training or self.rate == 0:
             return inputs
+        shape = self._noise_shape_of(inputs)
         if not state.tracing:
-            return dropout(inputs, self.rate, self.noise_shape, self.seed_generator)
-        if self.noise_shape is None:
-            return _tandem.dropout(inputs, self.rate, self.seed)
-        sizes = [s if n is None else n for n, s in zip(self.noise_shape, inputs._sizes)]
-        ones = _tandem.fill(sizes, 1.0, inputs._code)
-        return inputs * _tandem.dropout(ones, self.rate, self.seed)
+            return dropout(inputs, self.rate, shape, self.seed_generator)
+        sizes = None if shape is None else [s if n is None else n for n, s in zip(shape, inputs._sizes)]
+        return drop(inputs, self.rate, sizes, self.seed_generator, self.seed)
+
+    def _noise_shape_of(self, inputs):
+        return self.noise_shape
 
 
 class _SpatialDropout(Dropout):
@@ -40,12 +41,9 @@ class _SpatialDropout(Dropout):
         super().__init__(rate, seed=seed, name=name, dtype=dtype, **kwargs)
         self.data_format = format_of(data_format)
 
-    def call(self, inputs, training=False):
-        if not training or self.rate == 0:
-            return inputs
+    def _noise_shape_of(self, inputs):
         ones = [1] * (inputs._rank - 2)
-        sizes = [inputs._sizes[0], inputs._sizes[1], *ones] if self.data_format == "channels_first" else [inputs._sizes[0], *ones, inputs._sizes[-1]]
-        return inputs * _tandem.dropout(_tandem.fill(sizes, 1.0, inputs._code), self.rate, self.seed)
+        return [None, None, *ones] if self.data_format == "channels_first" else [None, *ones, None]
 
 
 class SpatialDropout1D(_SpatialDropout):

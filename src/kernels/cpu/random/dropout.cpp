@@ -1,6 +1,7 @@
 // dropout draws which elements stay, scales them and writes down which they are; dropout_keep does
 // the same to a gradient, by what was written down.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "kernels/cpu/random/random_source.h"
@@ -20,9 +21,15 @@
 namespace tandem::kernels::cpu {
 namespace {
 
+/// An element is dropped where these bits of its word are a number below that.
+struct Threshold {
+  uint32_t below;
+  uint32_t bits = ~uint32_t{0};
+};
+
 template <class T>
 using DropFn = void (*)(const PhiloxSequence& sequence, uint64_t position, int64_t count,
-                        uint32_t dropped_below, T scale, const T* x, T* out, uint8_t* keep);
+                        const Threshold& threshold, T scale, const T* x, T* out, uint8_t* keep);
 
 template <class T>
 using KeepFn = void (*)(const T* x, const uint8_t* keep, T scale, T* out, int64_t count);
@@ -37,10 +44,11 @@ namespace {
 
 /// True where an element is dropped.
 template <class D>
-HWY_INLINE hn::Mask<D> dropped(D d, const uint32_t* words, uint32_t below) {
+HWY_INLINE hn::Mask<D> dropped(D d, const uint32_t* words, const Threshold& threshold) {
   const hn::Rebind<uint32_t, D> narrow;
   const hn::RebindToUnsigned<D> bits;
-  const auto drawn = hn::LoadU(narrow, words);
+  const uint32_t below = threshold.below;
+  const auto drawn = hn::And(hn::LoadU(narrow, words), hn::Set(narrow, threshold.bits));
   if constexpr (sizeof(hn::TFromD<D>) == 4) {
     return hn::RebindMask(d, hn::Lt(drawn, hn::Set(narrow, below)));
   } else {
@@ -72,8 +80,8 @@ void keep_some(const T* x, const uint8_t* keep, T scale, T* out, int64_t count) 
 
 /// One word decides on each element. `out` may be `x`.
 template <class T>
-void drop(const PhiloxSequence& sequence, uint64_t position, int64_t count, uint32_t dropped_below,
-          T scale, const T* x, T* out, uint8_t* keep) {
+void drop(const PhiloxSequence& sequence, uint64_t position, int64_t count,
+          const Threshold& threshold, T scale, const T* x, T* out, uint8_t* keep) {
   constexpr int64_t kChunkBlocks = 256;
   HWY_ALIGN uint32_t words[4 * (kChunkBlocks + kBlocksBeyond)];
   while (count > 0) {
@@ -81,10 +89,12 @@ void drop(const PhiloxSequence& sequence, uint64_t position, int64_t count, uint
     const int64_t taken = std::min(count, 4 * kChunkBlocks - skip);
     make_blocks(sequence, position / 4, (skip + taken + 3) / 4, words);
     const uint32_t* HWY_RESTRICT word = words + skip;
-    for (int64_t i = 0; i < taken; ++i) keep[i] = word[i] >= dropped_below ? 1 : 0;
+    for (int64_t i = 0; i < taken; ++i) {
+      keep[i] = (word[i] & threshold.bits) >= threshold.below ? 1 : 0;
+    }
     for_vectors<T>(taken, [&](auto d, int64_t i) HWY_ATTR {
       const auto scaled = hn::Mul(hn::LoadU(d, x + i), hn::Set(d, scale));
-      hn::StoreU(hn::IfThenZeroElse(dropped(d, word + i, dropped_below), scaled), d, out + i);
+      hn::StoreU(hn::IfThenZeroElse(dropped(d, word + i, threshold), scaled), d, out + i);
     });
     position += static_cast<uint64_t>(taken);
     count -= taken;
@@ -123,13 +133,46 @@ op::ExecutablePtr prepare_dropout(const op::Signature& s, int) {
   const double rate = s.attrs.get<double>("rate");
   return op::executable([drop = best_drop(T()), source = RandomSource(s),
                          positions = GlobalPositions(s, shape), split = RowSplit(shape),
-                         dropped_below = static_cast<uint32_t>(rate * 0x1p32),
+                         threshold = Threshold{static_cast<uint32_t>(rate * 0x1p32)},
                          scale = static_cast<T>(1 / (1 - rate))](const op::Launch& launch) {
     const auto [begin, end] = split.part(launch);
     const PhiloxSequence sequence = source.sequence(launch);
     positions.for_each_run(
         launch, begin, end, [&](int64_t first, int64_t count, uint64_t position) {
-          drop(sequence, position, count, dropped_below, scale, launch.in<T>(0) + first,
+          drop(sequence, position, count, threshold, scale, launch.in<T>(0) + first,
+               launch.out<T>(0) + first, launch.out<uint8_t>(1) + first);
+        });
+  });
+}
+
+/// The sequence of a seed, as TensorFlow's stateless ops have it: key and upper half are a block
+/// that the seed is the counter of.
+PhiloxSequence stateless_sequence(const int64_t* seed) {
+  const auto low = [&](int i) { return static_cast<uint32_t>(static_cast<uint64_t>(seed[i])); };
+  const auto high = [&](int i) {
+    return static_cast<uint32_t>(static_cast<uint64_t>(seed[i]) >> 32);
+  };
+  const PhiloxBlock mixed = philox({low(0), high(0), low(1), high(1)}, {0x3EC8F720u, 0x02461E29u});
+  return {{mixed[0], mixed[1]}, {mixed[2], mixed[3]}};
+}
+
+/// TensorFlow compares numbers of 23 bits with the rate as a float32.
+Threshold stateless_threshold(double rate) {
+  return {static_cast<uint32_t>(std::ceil(double{static_cast<float>(rate)} * 0x1p23)), 0x7FFFFFu};
+}
+
+template <class T>
+op::ExecutablePtr prepare_stateless(const op::Signature& s, int) {
+  const Shape& shape = s.outputs[0].shape;
+  const double rate = s.attrs.get<double>("rate");
+  return op::executable([drop = best_drop(T()), positions = GlobalPositions(s, shape),
+                         split = RowSplit(shape), threshold = stateless_threshold(rate),
+                         scale = static_cast<T>(1 / (1 - rate))](const op::Launch& launch) {
+    const auto [begin, end] = split.part(launch);
+    const PhiloxSequence sequence = stateless_sequence(launch.in<int64_t>(1));
+    positions.for_each_run(
+        launch, begin, end, [&](int64_t first, int64_t count, uint64_t position) {
+          drop(sequence, position, count, threshold, scale, launch.in<T>(0) + first,
                launch.out<T>(0) + first, launch.out<uint8_t>(1) + first);
         });
   });
@@ -151,6 +194,8 @@ op::ExecutablePtr prepare_keep(const op::Signature& s, int) {
 void register_dropout(op::BackendKernels& kernels) {
   kernels.add("dropout", {DType::float32}, prepare_dropout<float>);
   kernels.add("dropout", {DType::float64}, prepare_dropout<double>);
+  kernels.add("stateless_dropout", {DType::float32}, prepare_stateless<float>);
+  kernels.add("stateless_dropout", {DType::float64}, prepare_stateless<double>);
   kernels.add("dropout_keep", {DType::float32}, prepare_keep<float>);
   kernels.add("dropout_keep", {DType::float64}, prepare_keep<double>);
 }

@@ -54,8 +54,7 @@ constexpr const char* kDraw = R"(
 KERNEL NAME(MEMORY(0), i64 seeded, i64 seed, i64 stream, i64 salt, i64 units, i64 most, i64 run,
             i64 per_row, OPERANDS) {
   const GLOBAL char* step = AT(const char, 0);
-  const u64 key = philox_key(step, seeded, seed);
-  const u64 upper = philox_upper(step, stream, salt);
+  STREAM
   const i64 offset = step_row_offset(step) * per_row;
   const i64 global_run = step_global_rows(step) * per_row;
   SETUP
@@ -104,7 +103,12 @@ KERNEL NAME(MEMORY(0), i64 seeded, i64 seed, i64 stream, i64 salt, i64 units, i6
 }
 )";
 
+constexpr const char* kStreamOfCall =
+    "const u64 key = philox_key(step, seeded, seed); "
+    "const u64 upper = philox_upper(step, stream, salt);";
+
 Kernel kernel_of(const Device& device, int per_block, DrawingText text) {
+  text.words.emplace_back("STREAM", text.stream.empty() ? kStreamOfCall : text.stream);
   text.words.emplace_back("PER", std::to_string(per_block));
   text.words.emplace_back("PREPARE(n)", text.prepare);
   text.functions.insert(text.functions.begin(), {kStepFunctions, kPhilox});
@@ -115,10 +119,10 @@ Kernel kernel_of(const Device& device, int per_block, DrawingText text) {
 }  // namespace
 
 Drawing::Drawing(const Device& device, const Signature& s, const Shape& shape, int per_block,
-                 DrawingText text)
-    : kernel_(kernel_of(device, per_block, std::move(text))),
-      seeded_(s.attrs.get<bool>("seeded")),
-      seed_(s.attrs.get<int64_t>("seed")) {
+                 const DrawingText& text)
+    : kernel_(kernel_of(device, per_block, text)),
+      seeded_(text.stream.empty() && s.attrs.get<bool>("seeded")),
+      seed_(text.stream.empty() ? s.attrs.get<int64_t>("seed") : 0) {
   const GlobalPositions positions(s, shape);
   const int64_t count = shape.total_extent();
   run_ = positions.run() == 0 ? count : positions.run();

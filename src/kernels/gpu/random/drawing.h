@@ -22,13 +22,16 @@ struct DrawingText {
   Words words;
   std::vector<std::string_view> functions{};
   std::string prepare{};
+  /// Declares u64 key and upper, the stream of numbers; empty: that of the seeds and of the call.
+  std::string stream{};
 };
 
 class Drawing {
  public:
-  /// Takes a call with the attributes seeded, seed, batch_axis and per_row.
+  /// Takes a call with the attributes batch_axis and per_row, and without a stream of its own
+  /// seeded and seed.
   Drawing(const Device& device, const Signature& s, const Shape& shape, int per_block,
-          DrawingText text);
+          const DrawingText& text);
 
   bool is_empty() const { return blocks_ == 0; }
   const Kernel& kernel() const { return kernel_; }
