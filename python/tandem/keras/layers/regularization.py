@@ -3,11 +3,10 @@
 import numpy as np
 
 import _tandem
-from tandem._tracing.state import state
-from tandem.keras import regularizers
+from tandem.keras import random, regularizers
 from tandem.keras._layer import Layer
-from tandem.keras.random import SeedGenerator, dropout, normal
 from tandem.keras.layers._formats import format_of
+from tandem.keras.random import SeedGenerator
 
 
 class Dropout(Layer):
@@ -26,13 +25,7 @@ class Dropout(Layer):
     def call(self, inputs, training=False):
         if not training or self.rate == 0:
             return inputs
-        if not state.tracing:
-            return dropout(inputs, self.rate, self.noise_shape, self.seed_generator)
-        if self.noise_shape is None:
-            return _tandem.dropout(inputs, self.rate, self.seed)
-        sizes = [s if n is None else n for n, s in zip(self.noise_shape, inputs._sizes)]
-        ones = _tandem.fill(sizes, 1.0, inputs._code)
-        return inputs * _tandem.dropout(ones, self.rate, self.seed)
+        return random.dropout(inputs, self.rate, self.noise_shape, self.seed_generator)
 
 
 class _SpatialDropout(Dropout):
@@ -45,7 +38,7 @@ class _SpatialDropout(Dropout):
             return inputs
         ones = [1] * (inputs._rank - 2)
         sizes = [inputs._sizes[0], inputs._sizes[1], *ones] if self.data_format == "channels_first" else [inputs._sizes[0], *ones, inputs._sizes[-1]]
-        return inputs * _tandem.dropout(_tandem.fill(sizes, 1.0, inputs._code), self.rate, self.seed)
+        return random.dropout(inputs, self.rate, sizes, self.seed_generator)
 
 
 class SpatialDropout1D(_SpatialDropout):
@@ -77,9 +70,7 @@ class GaussianNoise(Layer):
     def call(self, inputs, training=False):
         if not training or not self.stddev:
             return inputs
-        if not state.tracing and self.stddev > 0:
-            return inputs + normal(inputs._sizes, 0.0, float(self.stddev), inputs.dtype, self.seed_generator)
-        return inputs + _tandem.random_normal(inputs._sizes, 0.0, float(self.stddev), inputs._code, self.seed)
+        return inputs + random.normal(inputs._sizes, 0.0, float(self.stddev), inputs.dtype, self.seed_generator)
 
 
 class GaussianDropout(Layer):
@@ -96,9 +87,7 @@ class GaussianDropout(Layer):
     def call(self, inputs, training=False):
         if not training or not self.rate:
             return inputs
-        if not state.tracing:
-            return inputs * normal(inputs._sizes, 1.0, float(np.sqrt(self.rate / (1 - self.rate))), inputs.dtype, self.seed_generator)
-        return inputs * _tandem.random_normal(inputs._sizes, 1.0, float(np.sqrt(self.rate / (1 - self.rate))), inputs._code, self.seed)
+        return inputs * random.normal(inputs._sizes, 1.0, float(np.sqrt(self.rate / (1 - self.rate))), inputs.dtype, self.seed_generator)
 
 
 class AlphaDropout(Layer):
@@ -117,7 +106,7 @@ class AlphaDropout(Layer):
             return inputs
         sizes = inputs._sizes if self.noise_shape is None else [s if n is None else n for n, s in zip(self.noise_shape, inputs._sizes)]
         alpha = -1.7580993408473766
-        keep = _tandem.random_uniform(sizes, 0.0, 1.0, inputs._code, self.seed) >= float(self.rate)
+        keep = random.uniform(sizes, 0.0, 1.0, inputs.dtype, self.seed_generator) >= float(self.rate)
         a = ((1 - self.rate) * (1 + self.rate * alpha**2)) ** -0.5
         return a * _tandem.where(keep, inputs, _tandem.fill((), alpha, inputs._code)) - a * alpha * self.rate
 
@@ -131,6 +120,9 @@ class ActivityRegularization(Layer):
         super().__init__(activity_regularizer=regularizers.L1L2(l1, l2), **kwargs)
         self.l1, self.l2 = l1, l2
         self.supports_masking = True
+
+    def get_config(self):
+        return {k: v for k, v in super().get_config().items() if k != "activity_regularizer"}
 
     def call(self, inputs):
         return inputs
