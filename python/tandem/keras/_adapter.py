@@ -194,8 +194,7 @@ class Batches:
         """The order of rows where the program has set a seed: Keras on TensorFlow draws the same one in all epochs then."""
         from tandem._ops import philox
 
-        seed = philox.seeds.seed
-        return None if seed is None else philox.permutation(philox.Sequence.of_stateful(seed, 0, 0), rows).astype(np.int32)
+        return None if philox.seeds.seed is None else philox.permutation(philox.Sequence.of_stateful(*philox.seeds.pair(0), 0), rows).astype(np.int32)
 
     def _sequence(self, x, shuffle, is_predict):
         """As in Keras, two batches are looked at before, after which an epoch ends that none has seen; so it does before each further validation."""

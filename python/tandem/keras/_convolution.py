@@ -78,5 +78,5 @@ def transposed_volumes(x, kernel, strides, padding, output_sizes=None, dilations
         pads.append((max(low, 0), max(high, 0)))
     wide = _tandem.pad(wide[tuple(cut)], [*pads, (0, 0)], 0.0)
     turned = _tandem.transpose(kernel[::-1, ::-1, ::-1], [0, 1, 2, 4, 3])
-    layer = Conv3D(int(turned._sizes[-1]), tuple(int(s) for s in turned._sizes[:3]), dilation_rate=tuple(dilations), use_bias=False)
+    layer = Conv3D(int(turned._sizes[-1]), tuple(int(s) for s in turned._sizes[:3]), dilation_rate=tuple(dilations), use_bias=False, kernel_initializer="zeros")
     return layer.convolution_op(wide, turned)

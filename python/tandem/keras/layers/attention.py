@@ -4,6 +4,7 @@ import _tandem
 from tandem import _ops
 from tandem.keras import _objects, _parts, constraints, initializers, regularizers
 from tandem.keras._layer import Layer
+from tandem.keras.random import SeedGenerator
 
 
 def count_inner_layers():
@@ -42,6 +43,7 @@ class MultiHeadAttention(Layer):
         self._query = self._dense("query", (query_shape[-1],), (h, k), (h, k))
         self._key = self._dense("key", (key_shape[-1],), (h, k), (h, k))
         self._value = self._dense("value", (value_shape[-1],), (h, v), (h, v))
+        self.seed_generator = SeedGenerator(self.seed) if self.dropout > 0 else None
         out = self._output_shape
         out = (query_shape[-1],) if out is None else (out,) if isinstance(out, int) else tuple(out)
         self._output = self._dense("attention_output", (h, v), out, out)
@@ -162,6 +164,7 @@ class Attention(Layer):
         if score_mode not in ("dot", "concat"):
             raise ValueError(f"Invalid value for argument score_mode. Expected one of {{'dot', 'concat'}}. Received: score_mode={score_mode}")
         self.use_scale, self.score_mode, self.dropout, self.seed, self.causal = use_scale, score_mode, dropout, seed, causal
+        self.seed_generator = SeedGenerator(seed) if dropout > 0 else None
         self.supports_masking = True
 
     def build(self, input_shape):

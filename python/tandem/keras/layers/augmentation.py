@@ -7,8 +7,8 @@ from tandem import _ops
 from tandem._ops import sampling
 from tandem.keras.layers._formats import format_of, from_last, to_last
 from tandem.keras.layers.core import floating
-from tandem.keras._layer import Layer
 from tandem.keras.random import SeedGenerator
+from tandem.keras._layer import Layer
 
 
 def range_of(factor, low=0, high=1, name="factor"):
@@ -25,8 +25,10 @@ class Augmentation(Layer):
     def __init__(self, seed=None, data_format=None, bounding_box_format=None, **kwargs):
         super().__init__(**kwargs)
         self.seed, self.data_format, self.bounding_box_format = seed, format_of(data_format), bounding_box_format
-        self.generator = SeedGenerator(seed)
+        self.generator = SeedGenerator(seed) if self._draws else None
         self._drawn = 0
+
+    _draws = True  # Whether there is something to draw.
 
     def call(self, data, training=True):
         images = data["images"] if isinstance(data, dict) else data
@@ -300,6 +302,8 @@ class Solarization(Augmentation):
 class _Always(Augmentation):
     """Layers that have nothing to draw, and change images whether in training or not."""
 
+    _draws = False
+
     def call(self, data, training=True):
         return super().call(data, True)
 
@@ -320,6 +324,8 @@ class AutoContrast(_Always):
 
 class Equalization(Augmentation):
     """Makes all values of a channel equally frequent."""
+
+    _draws = False
 
     def __init__(self, value_range=(0, 255), bins=256, data_format=None, **kwargs):
         super().__init__(None, data_format, **kwargs)

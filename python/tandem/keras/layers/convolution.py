@@ -152,7 +152,7 @@ class DepthwiseConv2D(_Conv):
 
     def __init__(self, kernel_size, strides=(1, 1), padding="valid", depth_multiplier=1, data_format=None, dilation_rate=(1, 1), activation=None, use_bias=True, depthwise_initializer="glorot_uniform", bias_initializer="zeros", depthwise_regularizer=None, bias_regularizer=None, activity_regularizer=None, depthwise_constraint=None, bias_constraint=None, **kwargs):
         super().__init__(None, kernel_size, strides, padding, data_format, dilation_rate, 1, activation, use_bias, depthwise_initializer, bias_initializer, depthwise_regularizer, bias_regularizer, activity_regularizer, depthwise_constraint, bias_constraint, **kwargs)
-        self.depth_multiplier = depth_multiplier
+        self.depth_multiplier, self.depthwise_initializer = depth_multiplier, self.kernel_initializer
 
     def build(self, input_shape):
         self.filters = channels_of(input_shape, self.data_format) * self.depth_multiplier

@@ -6,6 +6,7 @@ import _tandem
 from tandem import _ops
 from tandem.keras import constraints, initializers, regularizers
 from tandem.keras._layer import Layer
+from tandem.keras.random import SeedGenerator
 from tandem.keras.layers.attention import MultiHeadAttention, count_inner_layers
 from tandem.keras.layers.core import Embedding, EinsumDense
 
@@ -26,6 +27,7 @@ class GroupedQueryAttention(Layer):
             "kernel_regularizer": regularizers.get(kernel_regularizer), "bias_regularizer": regularizers.get(bias_regularizer),
             "kernel_constraint": constraints.get(kernel_constraint), "bias_constraint": constraints.get(bias_constraint),
         }
+        self.kernel_initializer, self.bias_initializer = self._parts["kernel_initializer"], self._parts["bias_initializer"]
         self.supports_masking = True
 
     def _dense(self, equation, shape, bias_axes, name, input_shape, activation=None):
@@ -44,6 +46,7 @@ class GroupedQueryAttention(Layer):
         if self.use_gate:
             self._gate_dense = self._dense("bqm,muh->bquh", queries, "uh", "gate", query_shape, "sigmoid")
         self._value_dense = self._dense("bkm,mvh->bkvh", shared, "vh", "value", value_shape)
+        self.seed_generator = SeedGenerator(self.seed) if self.dropout > 0 else None
         self._output_dense = self._dense("bquh,uhm->bqm", (None, query_shape[-1]), "m", "attention_output", (None, None, self.num_query_heads, self.head_dim))
         count_inner_layers()
         self.built = True

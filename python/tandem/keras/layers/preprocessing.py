@@ -12,6 +12,7 @@ from tandem.keras._symbolic import KerasTensor, text_probes
 from tandem.keras._layer import Layer
 from tandem.keras.layers._formats import format_of
 from tandem.keras.layers.core import floating
+from tandem.keras.random import SeedGenerator, make_default_seed
 
 
 class Rescaling(Layer):
@@ -129,6 +130,7 @@ class _RandomImage(Layer):
     def __init__(self, seed=None, data_format=None, **kwargs):
         super().__init__(**kwargs)
         self.seed, self.data_format = seed, format_of(data_format)
+        self.generator = SeedGenerator(seed)
 
     def call(self, inputs, training=True):
         from tandem.keras.ops import _image
@@ -196,7 +198,9 @@ class RandomCrop(_RandomImage):
     """A random part of images while training."""
 
     def __init__(self, height, width, seed=None, **kwargs):
+        own = make_default_seed() if seed is None else seed
         super().__init__(seed, **kwargs)
+        self._given_seed, self.seed = seed, own
         self.height, self.width = int(height), int(width)
 
     def call(self, inputs, training=True):
@@ -214,7 +218,7 @@ class RandomCrop(_RandomImage):
 
             return image.resize(x, (self.height, self.width))
         for axis, size, wanted in ((1, h, self.height), (2, w, self.width)):
-            start = _tandem.random_integers((), 0, size - wanted + 1, 5, self.seed)
+            start = _tandem.random_integers((), 0, size - wanted + 1, 5, self._given_seed)
             x = _tandem.gather(x, _tandem.range(0, wanted, 1, 5) + start, axis)
         return x
 

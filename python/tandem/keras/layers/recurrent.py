@@ -481,6 +481,7 @@ class ConvLSTM2D(Layer):
             raise NotImplementedError(f"{type(self).__name__}: stateful; LSTM, GRU and SimpleRNN are accepted so, and initial_state gives a layer its states")
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.filters = int(filters)
+        self.seed_generator = SeedGenerator(seed)
         pair = lambda v: (v,) * self._rank if isinstance(v, int) else tuple(v)  # noqa: E731
         self.kernel_size, self.strides, self.dilation_rate, self.padding, self.data_format = pair(kernel_size), pair(strides), pair(dilation_rate), padding.lower(), format_of(data_format)
         self.activation, self.recurrent_activation, self.use_bias = activations.get(activation), activations.get(recurrent_activation), use_bias

@@ -3,11 +3,10 @@
 import numpy as np
 
 import _tandem
-from tandem._tracing.state import state
-from tandem.keras import regularizers
+from tandem.keras import random, regularizers
 from tandem.keras._layer import Layer
-from tandem.keras.random import SeedGenerator, drop, dropout, normal
 from tandem.keras.layers._formats import format_of
+from tandem.keras.random import SeedGenerator
 
 
 class Dropout(Layer):
@@ -26,14 +25,7 @@ class Dropout(Layer):
     def call(self, inputs, training=False):
         if not training or self.rate == 0:
             return inputs
-        shape = self._noise_shape_of(inputs)
-        if not state.tracing:
-            return dropout(inputs, self.rate, shape, self.seed_generator)
-        sizes = None if shape is None else [s if n is None else n for n, s in zip(shape, inputs._sizes)]
-        return drop(inputs, self.rate, sizes, self.seed_generator, self.seed)
-
-    def _noise_shape_of(self, inputs):
-        return self.noise_shape
+        return random.dropout(inputs, self.rate, self.noise_shape, self.seed_generator)
 
 
 class _SpatialDropout(Dropout):
@@ -41,9 +33,12 @@ class _SpatialDropout(Dropout):
         super().__init__(rate, seed=seed, name=name, dtype=dtype, **kwargs)
         self.data_format = format_of(data_format)
 
-    def _noise_shape_of(self, inputs):
+    def call(self, inputs, training=False):
+        if not training or self.rate == 0:
+            return inputs
         ones = [1] * (inputs._rank - 2)
-        return [None, None, *ones] if self.data_format == "channels_first" else [None, *ones, None]
+        sizes = [inputs._sizes[0], inputs._sizes[1], *ones] if self.data_format == "channels_first" else [inputs._sizes[0], *ones, inputs._sizes[-1]]
+        return random.dropout(inputs, self.rate, sizes, self.seed_generator)
 
 
 class SpatialDropout1D(_SpatialDropout):
@@ -75,9 +70,7 @@ class GaussianNoise(Layer):
     def call(self, inputs, training=False):
         if not training or not self.stddev:
             return inputs
-        if not state.tracing and self.stddev > 0:
-            return inputs + normal(inputs._sizes, 0.0, float(self.stddev), inputs.dtype, self.seed_generator)
-        return inputs + _tandem.random_normal(inputs._sizes, 0.0, float(self.stddev), inputs._code, self.seed)
+        return inputs + random.normal(inputs._sizes, 0.0, float(self.stddev), inputs.dtype, self.seed_generator)
 
 
 class GaussianDropout(Layer):
@@ -94,9 +87,7 @@ class GaussianDropout(Layer):
     def call(self, inputs, training=False):
         if not training or not self.rate:
             return inputs
-        if not state.tracing:
-            return inputs * normal(inputs._sizes, 1.0, float(np.sqrt(self.rate / (1 - self.rate))), inputs.dtype, self.seed_generator)
-        return inputs * _tandem.random_normal(inputs._sizes, 1.0, float(np.sqrt(self.rate / (1 - self.rate))), inputs._code, self.seed)
+        return inputs * random.normal(inputs._sizes, 1.0, float(np.sqrt(self.rate / (1 - self.rate))), inputs.dtype, self.seed_generator)
 
 
 class AlphaDropout(Layer):
@@ -115,7 +106,7 @@ class AlphaDropout(Layer):
             return inputs
         sizes = inputs._sizes if self.noise_shape is None else [s if n is None else n for n, s in zip(self.noise_shape, inputs._sizes)]
         alpha = -1.7580993408473766
-        keep = _tandem.random_uniform(sizes, 0.0, 1.0, inputs._code, self.seed) >= float(self.rate)
+        keep = random.uniform(sizes, 0.0, 1.0, inputs.dtype, self.seed_generator) >= float(self.rate)
         a = ((1 - self.rate) * (1 + self.rate * alpha**2)) ** -0.5
         return a * _tandem.where(keep, inputs, _tandem.fill((), alpha, inputs._code)) - a * alpha * self.rate
 
@@ -129,6 +120,9 @@ class ActivityRegularization(Layer):
         super().__init__(activity_regularizer=regularizers.L1L2(l1, l2), **kwargs)
         self.l1, self.l2 = l1, l2
         self.supports_masking = True
+
+    def get_config(self):
+        return {k: v for k, v in super().get_config().items() if k != "activity_regularizer"}
 
     def call(self, inputs):
         return inputs

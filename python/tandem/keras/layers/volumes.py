@@ -41,5 +41,5 @@ class ConvLSTM3D(ConvLSTM2D):
     _rank = 3
 
     def _convolved(self, x, kernel, strides, padding, dilations):
-        layer = Conv3D(int(kernel._sizes[-1]), tuple(int(s) for s in kernel._sizes[:3]), strides=tuple(strides), padding=padding, dilation_rate=tuple(dilations), use_bias=False, name="conv")
+        layer = Conv3D(int(kernel._sizes[-1]), tuple(int(s) for s in kernel._sizes[:3]), strides=tuple(strides), padding=padding, dilation_rate=tuple(dilations), use_bias=False, kernel_initializer="zeros", name="conv")
         return layer.convolution_op(x, kernel)
