@@ -103,6 +103,10 @@ def __getattr__(name):
         from tandem.keras import initializers
 
         return {"constant": initializers.Constant, "zeros": initializers.Zeros, "ones": initializers.Ones}[name.split("_")[0]]
+    if name == "get_current_name_scope":
+        from tandem._tracing.state import state
+
+        return lambda: "/".join(state.name_scopes)
     if name == "edit_distance":
         from tandem._ops import decoding
 
@@ -152,6 +156,26 @@ class DeviceSpec:
     def __init__(self, job=None, replica=None, task=None, device_type=None, device_index=None):
         self.job, self.replica, self.task, self.device_type, self.device_index = job, replica, task, device_type, device_index
 
+    def replace(self, **parts):
+        """A name with other parts."""
+        own = {"job": self.job, "replica": self.replica, "task": self.task, "device_type": self.device_type, "device_index": self.device_index}
+        return DeviceSpec(**{**own, **parts})
+
+    def parse_from_string(self, spec):
+        """The name that a text says."""
+        return DeviceSpec.from_string(spec)
+
+    def make_merged_spec(self, dev):
+        """A name with the parts of another, and where that has none with those of this one."""
+        names = ("job", "replica", "task", "device_type", "device_index")
+        return DeviceSpec(**{name: getattr(self if getattr(dev, name) is None else dev, name) for name in names})
+
+    def __eq__(self, other):
+        return isinstance(other, DeviceSpec) and self.to_string() == other.to_string()
+
+    def __hash__(self):
+        return hash(self.to_string())
+
     def to_string(self):
         """The name of the device, as in "/job:worker/task:1/device:GPU:0"."""
         text = "".join(f"/{key}:{value}" for key, value in (("job", self.job), ("replica", self.replica), ("task", self.task)) if value is not None)
@@ -162,9 +186,12 @@ class DeviceSpec:
     @classmethod
     def from_string(cls, spec):
         """The parts of a device's name."""
-        parts = dict(p.split(":", 1) for p in _tandem.device_name(spec).strip("/").split("/"))
+        parts = dict(p.split(":", 1) for p in spec.strip("/").split("/") if p)
         kind, _, index = parts.get("device", "").partition(":")
-        return cls(parts.get("job"), parts.get("replica"), parts.get("task"), kind or None, int(index) if index.isdigit() else None)
+        for name in ("CPU", "GPU", "cpu", "gpu"):  # As in "/GPU:0".
+            kind, index = (name.upper(), parts[name]) if name in parts else (kind, index)
+        number = lambda name: int(parts[name]) if name in parts else None  # noqa: E731
+        return cls(parts.get("job"), number("replica"), number("task"), kind or None, int(index) if index.isdigit() else None)
 
 
 class name_scope:

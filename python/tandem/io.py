@@ -1,5 +1,6 @@
 """Files, tf.io."""
 
+import functools as _functools
 import os as _os
 import types as _types
 
@@ -9,13 +10,36 @@ import _tandem
 from tandem import dtypes
 from tandem._names import missing as _missing
 from tandem.image import decode_bmp, decode_gif, decode_image, decode_jpeg, decode_png, encode_jpeg, encode_png  # noqa: F401
-from tandem.errors import InvalidArgumentError, NoFileError
-from tandem.strings import StringTensor
+from tandem.errors import AlreadyExistsError, FailedPreconditionError, InvalidArgumentError, NoFileError
+from tandem.strings import StringTensor, _each
 
 
 def _text(path):
     path = path.numpy() if hasattr(path, "numpy") else path
-    return path.decode() if isinstance(path, bytes) else _os.fspath(path)
+    return (path.decode() if isinstance(path, bytes) else _os.fspath(path)).removeprefix("file://")
+
+
+def _with_errors(f):
+    """The function of files, whose errors are TensorFlow's."""
+
+    @_functools.wraps(f)
+    def call(*args, **kwargs):
+        try:
+            return f(*args, **kwargs)
+        except FileNotFoundError as error:
+            raise NoFileError(f"{error.filename}; No such file or directory") from error
+        except FileExistsError as error:
+            raise AlreadyExistsError(f"{error.filename}; File exists") from error
+        except (IsADirectoryError, NotADirectoryError) as error:
+            raise FailedPreconditionError(f"{error.filename}; {error.strerror}") from error
+
+    return staticmethod(call)
+
+
+def _make_room(path, overwrite):
+    if not overwrite and _os.path.exists(path):
+        raise AlreadyExistsError(f"file already exists; {path}")
+    return path
 
 
 def read_file(filename, name=None):
@@ -78,7 +102,7 @@ class gfile(metaclass=_missing.Room):
     def join(path, *paths):
         return _os.path.join(_text(path), *[_text(p) for p in paths])
 
-    @staticmethod
+    @_with_errors
     def stat(path):
         found = _os.stat(_text(path))
         return _types.SimpleNamespace(length=found.st_size, mtime_nsec=found.st_mtime_ns, is_directory=_os.path.isdir(_text(path)))
@@ -87,21 +111,21 @@ class gfile(metaclass=_missing.Room):
     def isdir(path):
         return _os.path.isdir(_text(path))
 
-    @staticmethod
+    @_with_errors
     def listdir(path):
         return _os.listdir(_text(path))
 
-    @staticmethod
+    @_with_errors
     def makedirs(path):
         _os.makedirs(_text(path), exist_ok=True)
 
     mkdir = makedirs
 
-    @staticmethod
+    @_with_errors
     def remove(path):
         _os.remove(_text(path))
 
-    @staticmethod
+    @_with_errors
     def rmtree(path):
         import shutil
 
@@ -109,32 +133,56 @@ class gfile(metaclass=_missing.Room):
 
     @staticmethod
     def glob(pattern):
-        """The names of the files that match a pattern."""
+        """The names of the files that match a pattern, or one of several."""
         import glob as g
 
-        return sorted(g.glob(_text(pattern)))
+        several = not isinstance(pattern, (str, bytes)) and not hasattr(pattern, "__fspath__") and not hasattr(pattern, "numpy")
+        return [name for each in (pattern if several else [pattern]) for name in sorted(g.glob(_text(each)))]
 
-    @staticmethod
+    @_with_errors
     def copy(src, dst, overwrite=False):
         import shutil
 
-        shutil.copy(_text(src), _text(dst))
+        shutil.copy(_text(src), _make_room(_text(dst), overwrite))
 
-    @staticmethod
+    @_with_errors
     def rename(src, dst, overwrite=False):
-        _os.replace(_text(src), _text(dst))
+        _os.replace(_text(src), _make_room(_text(dst), overwrite))
 
     @staticmethod
     def walk(top):
         return _os.walk(_text(top))
 
-    @staticmethod
+    @_with_errors
     def GFile(name, mode="r"):
         return open(_text(name), mode)
 
 
 matching_files = gfile.glob
-_RECORDS = ("FixedLenFeature", "VarLenFeature", "TFRecordWriter", "TFRecordOptions", "parse_single_example", "parse_example")
+_RECORDS = ("FixedLenFeature", "FixedLenSequenceFeature", "RaggedFeature", "VarLenFeature", "TFRecordWriter", "TFRecordOptions", "parse_single_example", "parse_example")
+
+
+def encode_base64(input, pad=False, name=None):
+    """Texts in the letters of base64 that addresses may have."""
+    import base64
+
+    def encoded(text):
+        found = base64.urlsafe_b64encode(text)
+        return found if pad else found.rstrip(b"=")
+
+    return StringTensor(_each(encoded, input))
+
+
+def decode_base64(input, name=None):
+    """The texts that encode_base64 was given."""
+    import base64
+
+    return StringTensor(_each(lambda text: base64.urlsafe_b64decode(text + b"=" * (-len(text) % 4)), input))
+
+
+def is_jpeg(contents, name=None):
+    """Whether bytes are those of a JPEG file."""
+    return _tandem.convert(_each(lambda data: data[:3] == b"\xff\xd8\xff", contents).astype(bool))
 
 
 def serialize_tensor(tensor, name=None):
@@ -161,7 +209,7 @@ def __getattr__(name):
     raise _missing.missing("tandem.io", name, sys.modules[__name__], _RECORDS)
 
 __all__ = [  # Written by scripts/exported-names.py.
-    "InvalidArgumentError", "NoFileError", "StringTensor", "decode_bmp", "decode_csv", "decode_gif", "decode_image", "decode_jpeg",
-    "decode_png", "decode_raw", "dtypes", "encode_jpeg", "encode_png", "gfile", "matching_files", "parse_tensor", "read_file",
-    "serialize_tensor", "write_file",
+    "AlreadyExistsError", "FailedPreconditionError", "InvalidArgumentError", "NoFileError", "StringTensor", "decode_base64", "decode_bmp",
+    "decode_csv", "decode_gif", "decode_image", "decode_jpeg", "decode_png", "decode_raw", "dtypes", "encode_base64", "encode_jpeg",
+    "encode_png", "gfile", "is_jpeg", "matching_files", "parse_tensor", "read_file", "serialize_tensor", "write_file",
 ]

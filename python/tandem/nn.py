@@ -6,6 +6,8 @@ import _tandem
 from tandem import _ops
 from tandem._names import words as _words
 from tandem._names import missing as _missing
+from tandem._ops import philox
+from tandem._tracing.state import state
 from tandem._ops import (  # noqa: F401
     bincount, in_top_k, op, sigmoid, softplus, space_to_depth, depth_to_space, tanh, top_k,
 )
@@ -71,6 +73,11 @@ def log_sigmoid(x, name=None):
 def dropout(x, rate, noise_shape=None, seed=None, name=None):
     """Zeros in the place of a part of the elements, the others scaled up."""
     x = _tandem.convert(x)
+    if rate and not state.tracing and not state.in_replica and not state.in_data and (seed is not None or philox.seeds.seed is not None):
+        from tandem import random
+
+        sizes = x._sizes if noise_shape is None else [have if wanted is None else wanted for wanted, have in zip(noise_shape, x._sizes)]
+        return _tandem.where(random.uniform(sizes, dtype=x.dtype, seed=seed) >= rate, x * (1.0 / (1.0 - rate)), _tandem.zeros_like(x))
     if noise_shape is None:
         return _tandem.dropout(x, float(rate), None if seed is None else int(seed) % 2**63) if rate else x
     keep = _tandem.cast(_tandem.random_uniform(tuple(noise_shape), 0.0, 1.0, x._code, seed) >= float(rate), x._code)
@@ -401,8 +408,8 @@ __all__ = [  # Written by scripts/exported-names.py.
     "convolution", "crelu", "ctc_greedy_decoder", "ctc_loss", "depth_to_space", "depthwise_conv2d", "dropout", "elu", "embedding_lookup",
     "gelu", "in_top_k", "l2_loss", "l2_normalize", "leaky_relu", "local_response_normalization", "log_poisson_loss", "log_sigmoid",
     "log_softmax", "lrn", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d", "max_pool_with_argmax", "moments", "nce_loss",
-    "normalize_moments", "pool", "relu", "relu6", "scale_regularization_loss", "selu", "separable_conv2d", "sigmoid",
+    "normalize_moments", "philox", "pool", "relu", "relu6", "scale_regularization_loss", "selu", "separable_conv2d", "sigmoid",
     "sigmoid_cross_entropy_with_logits", "silu", "softmax", "softmax_cross_entropy_with_logits", "softplus", "softsign", "space_to_batch",
-    "space_to_depth", "sparse_softmax_cross_entropy_with_logits", "sufficient_statistics", "swish", "tanh", "top_k",
+    "space_to_depth", "sparse_softmax_cross_entropy_with_logits", "state", "sufficient_statistics", "swish", "tanh", "top_k",
     "weighted_cross_entropy_with_logits", "weighted_moments", "zero_fraction",
 ]

@@ -93,9 +93,8 @@ class _ServedModel:
     def structured_outputs(self):
         """The kinds of the results, by name."""
         model = self._loaded._model
-        flat = nest.flatten(model.outputs)
-        names = model._output_names(model.outputs if len(flat) > 1 else flat[0])
-        return {name: TensorSpec([None, *each.shape[1:]], each.dtype, name) for name, each in zip(names, flat)}
+        names = {f"output_{i}": each for i, each in enumerate(nest.flatten(model.outputs))}
+        return {name: TensorSpec([None, *each.shape[1:]], each.dtype, name) for name, each in names.items()}
 
 
 class _Loaded:
@@ -117,8 +116,7 @@ class _Loaded:
         result = self.serve(*(args or [inputs[n] for n in self._input_names(inputs)]))
         if isinstance(result, dict):
             return result
-        flat = nest.flatten(result)
-        return dict(zip(self._model._output_names(result), flat))
+        return {f"output_{i}": each for i, each in enumerate(nest.flatten(result))}
 
     def _input_names(self, inputs):
         names = [n for n in getattr(self._model, "input_names", ()) if n in inputs]

@@ -53,6 +53,11 @@ class SparseTensor:
         own = [np.flatnonzero(places[:, 0] == i) for i in range(shape[0])]
         return [SparseTensor(places[which, 1:], values[which], shape[1:]) for which in own]
 
+    def set_shape(self, shape):
+        """Raises ValueError unless the shape is compatible."""
+        if not self.shape.is_compatible_with(shape):
+            raise ValueError(f"Shapes {self.shape} and {TensorShape(shape)} are not compatible")
+
     def __mul__(self, other):
         return SparseTensor(self.indices, self.values * other, self.dense_shape)
 
@@ -218,6 +223,124 @@ def eye(num_rows, num_columns=None, dtype=dtypes.float32, name=None):
     """A sparse identity matrix."""
     count = min(num_rows, num_rows if num_columns is None else num_columns)
     return SparseTensor([[i, i] for i in range(count)], _ops.ones([count], dtype), [num_rows, num_rows if num_columns is None else num_columns])
+
+
+def reshape(sp_input, shape, name=None):
+    """The same elements in another shape; -1 stands for the size that is left."""
+    places, values = _host(sp_input)
+    old = [int(s) for s in sp_input.shape]
+    new = [int(s) for s in np.ravel(np.asarray(shape))]
+    if new.count(-1) > 1:
+        raise ValueError(f"At most one dimension can be inferred (-1). Found: {new}")
+    total = int(np.prod(old, dtype=np.int64))
+    if -1 in new:
+        rest = int(np.prod([s for s in new if s != -1], dtype=np.int64))
+        new[new.index(-1)] = total // rest if rest else 0
+    if int(np.prod(new, dtype=np.int64)) != total:
+        raise ValueError(f"Cannot reshape a tensor with {total} elements to shape {new} ({int(np.prod(new))} elements).")
+    flat = np.ravel_multi_index(places.T, old) if len(places) else np.zeros(0, np.int64)
+    return SparseTensor(np.stack(np.unravel_index(flat, new), -1) if len(places) else np.zeros((0, len(new)), np.int64), values, new)
+
+
+def expand_dims(sp_input, axis=None, name=None):
+    """A sparse tensor with a new axis of size 1."""
+    places, values = _host(sp_input)
+    rank = len(sp_input.shape)
+    axis = -1 if axis is None else int(axis)
+    if not -rank - 1 <= axis <= rank:
+        raise ValueError(f"axis should be in [{-rank - 1}, {rank}], got {axis}")
+    axis = axis % (rank + 1)
+    sizes = [int(s) for s in sp_input.shape]
+    return SparseTensor(np.insert(places, axis, 0, axis=1), values, [*sizes[:axis], 1, *sizes[axis:]])
+
+
+def fill_empty_rows(sp_input, default_value, name=None):
+    """A sparse tensor with a value at the beginning of each row that has none, and which rows those were."""
+    places, values = _host(sp_input)
+    rows = int(sp_input.shape[0])
+    is_empty = np.bincount(places[:, 0], minlength=rows) == 0
+    added = np.zeros((int(is_empty.sum()), places.shape[1]), np.int64)
+    added[:, 0] = np.flatnonzero(is_empty)
+    fill = np.full(len(added), default_value.encode() if isinstance(default_value, str) else np.asarray(default_value), values.dtype)
+    joined, order = np.concatenate([places, added]), None
+    order = np.lexsort(joined.T[::-1])
+    return SparseTensor(joined[order], np.concatenate([values, fill])[order], sp_input.dense_shape), _tandem.convert(is_empty)
+
+
+def _with_both(f):
+    """An op of two sparse tensors, where a missing value is 0."""
+
+    def call(sp_a, sp_b, name=None):
+        (places, values), (more_places, more_values) = _host(sp_a), _host(sp_b)
+        rows, which = np.unique(np.concatenate([places, more_places]), axis=0, return_inverse=True)
+        which = which.ravel()
+        first, second = np.zeros(len(rows), values.dtype), np.zeros(len(rows), values.dtype)
+        first[which[: len(places)]], second[which[len(places) :]] = values, more_values
+        return SparseTensor(rows, f(first, second), sp_a.dense_shape)
+
+    return call
+
+
+maximum, minimum = _with_both(np.maximum), _with_both(np.minimum)
+maximum.__doc__, minimum.__doc__ = "The larger of the elements of two sparse tensors.", "The smaller of the elements of two sparse tensors."
+
+
+def softmax(sp_input, name=None):
+    """The softmax of the values that each row has along the last axis; places without one stay so."""
+    places, values = _host(sp_input)
+    _, row = np.unique(places[:, :-1], axis=0, return_inverse=True)
+    row = row.ravel()
+    largest = np.full(row.max(initial=-1) + 1, -np.inf, values.dtype)
+    np.maximum.at(largest, row, values)
+    powers = np.exp(values - largest[row])
+    return SparseTensor(places, powers / np.bincount(row, powers)[row].astype(values.dtype), sp_input.dense_shape)
+
+
+def split(sp_input=None, num_split=None, axis=None, name=None):
+    """Parts along an axis; the first ones are larger by one where sizes do not fit."""
+    size = int(sp_input.shape[axis])
+    each, more = divmod(size, num_split)
+    starts = np.concatenate([[0], np.cumsum([each + (i < more) for i in range(num_split)])])
+    whole = [int(s) for s in sp_input.shape]
+    parts = []
+    for low, high in zip(starts[:-1], starts[1:]):
+        begin, sizes = [0] * len(whole), list(whole)
+        begin[axis], sizes[axis] = int(low), int(high - low)
+        parts.append(slice(sp_input, begin, sizes))
+    return parts
+
+
+def reset_shape(sp_input, new_shape=None):
+    """The same elements in a larger shape, or in the smallest that has room for them."""
+    places, values = _host(sp_input)
+    wanted = (places.max(axis=0) + 1 if len(places) else np.zeros(len(sp_input.shape), np.int64)) if new_shape is None else np.asarray(new_shape)
+    if new_shape is not None and (len(wanted) != len(sp_input.shape) or (wanted < np.asarray([int(s) for s in sp_input.shape])).any()):
+        raise ValueError(f"the shape {wanted.tolist()} does not contain {tuple(sp_input.shape)}")
+    return SparseTensor(places, values, wanted)
+
+
+def to_indicator(sp_input, vocab_size, name=None):
+    """True at the places of the last axis that values name."""
+    places, values = _host(sp_input)
+    out = np.zeros([*[int(s) for s in sp_input.shape[:-1]], int(vocab_size)], bool)
+    out[tuple(places[:, :-1].T) + (values,)] = True
+    return _tandem.convert(out)
+
+
+def _segments(combine):
+    def call(data, indices, segment_ids, num_segments=None, name=None):
+        rows = _tandem.gather(_tandem.convert(data), indices, 0)
+        ids = np.asarray(segment_ids.numpy() if hasattr(segment_ids, "numpy") else segment_ids, np.int32)
+        return combine(rows, ids, int(num_segments) if num_segments is not None else int(ids.max(initial=-1)) + 1)
+
+    return call
+
+
+segment_sum = _segments(lambda *args: _ops.unsorted_segment_sum(*args))
+segment_mean = _segments(lambda *args: _ops.unsorted_segment_mean(*args))
+segment_sqrt_n = _segments(lambda *args: __import__("tandem").math.unsorted_segment_sqrt_n(*args))
+segment_sum.__doc__, segment_mean.__doc__ = "The sums of chosen rows that have one number.", "The means of chosen rows that have one number."
+segment_sqrt_n.__doc__ = "The sums of chosen rows that have one number, divided by the square root of how many they are."
 
 
 _missing.install(__name__, globals())

@@ -342,6 +342,56 @@ def unicode_encode(input, output_encoding, errors="replace", replacement_char=65
     return StringTensor(out)
 
 
+@_of_rows
+def unicode_transcode(input, input_encoding, output_encoding, errors="replace", replacement_char=65533, replace_control_characters=False, name=None):
+    """Texts in another encoding; what cannot be read is replaced, or left out with errors="ignore"."""
+
+    def transcoded(text):
+        if errors == "strict":
+            letters = text.decode(_codec(input_encoding))
+        else:
+            letters = text.decode(_codec(input_encoding), errors).replace("\ufffd", chr(replacement_char))
+        if replace_control_characters:
+            letters = "".join(chr(replacement_char) if ord(letter) < 32 or 127 <= ord(letter) < 160 else letter for letter in letters)
+        return letters.encode(_codec(output_encoding))
+
+    return StringTensor(_each(transcoded, input))
+
+
+def _codec(encoding):
+    return {"UTF-16-BE": "utf_16_be", "UTF-32-BE": "utf_32_be"}.get(encoding, encoding)
+
+
+def _offsets(input, input_encoding):
+    """Where each letter of texts begins, in bytes."""
+    def places(text):
+        sizes = [builtins.len(letter.encode(_codec(input_encoding))) for letter in text.decode(_codec(input_encoding), "replace")]
+        return np.cumsum([0, *sizes])[:-1].tolist() if sizes else []
+
+    rows = StringTensor(input)
+    if not rows.ndim:
+        return _tandem.convert(np.asarray(places(rows.numpy()), np.int64))
+    from tandem import ragged
+
+    return ragged.constant(_each(places, rows).tolist(), dtypes.int64)
+
+
+def unicode_decode_with_offsets(input, input_encoding, errors="replace", replacement_char=65533, replace_control_characters=False, name=None):
+    """The numbers of the letters of texts, and where each begins in bytes."""
+    return unicode_decode(input, _codec(input_encoding), errors), _offsets(input, input_encoding)
+
+
+def unicode_split_with_offsets(input, input_encoding, errors="replace", replacement_char=65533, name=None):
+    """The letters of texts, and where each begins in bytes."""
+    return unicode_split(input, input_encoding, errors), _offsets(input, input_encoding)
+
+
+def unsorted_segment_join(inputs, segment_ids, num_segments, separator="", name=None):
+    """The texts that have one number, joined."""
+    texts, ids = StringTensor(inputs)._array.ravel(), np.asarray(segment_ids).ravel()
+    return StringTensor([_encoded(separator).join(texts[ids == i]) for i in range(int(num_segments))])
+
+
 def unicode_script(input, name=None):
     """The number of the script that each code point belongs to."""
     raise NotImplementedError("tf.strings.unicode_script: tandem has no table of scripts")

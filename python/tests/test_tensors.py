@@ -287,3 +287,23 @@ def test_dtypes_that_tensorflow_has_not_are_no_dtypes():
     assert tf.float32 != np.dtype("datetime64[s]") and tf.float32 != "none of them"
     with pytest.raises(TypeError, match="M8"):
         tf.as_dtype(np.dtype("datetime64[s]"))
+
+
+def test_what_is_printed_reads_as_in_tensorflow():
+    rows = tf.ragged.constant([["#+Who", "Who+is", "is+Dan", "Dan+Smith", "Smith+#"], ["#+Pause", "Pause+#"], [], ["#+Will", "Will+it"]])
+    assert repr(rows) == (
+        "<tf.RaggedTensor [[b'#+Who', b'Who+is', b'is+Dan', b'Dan+Smith', b'Smith+#'],\n [b'#+Pause', b'Pause+#'], [], [b'#+Will', b'Will+it']]>"
+    )
+    feature = tf.train.Feature
+    texts, numbers = tf.train.BytesList(value=[b"h\xc3\xa9\n\""]), tf.train.FloatList(value=[1.0, 0.1, 1e-7])
+    example = tf.train.Example(features=tf.train.Features(feature={"b": feature(bytes_list=texts), "f": feature(float_list=numbers)}))
+    assert str(example) == (
+        'features {\n  feature {\n    key: "b"\n    value {\n      bytes_list {\n        value: "h\\303\\251\\n\\""\n      }\n    }\n  }\n'
+        '  feature {\n    key: "f"\n    value {\n      float_list {\n        value: 1\n        value: 0.1\n        value: 1e-07\n      }\n    }\n  }\n}\n'
+    )
+    assert repr(tf.train.Int64List(value=[1, -2])) == "value: 1\nvalue: -2\n"
+    scaled = tf.function(lambda x, b=2: {"y": x * b}).get_concrete_function(tf.TensorSpec([None, 3]))
+    spec = "TensorSpec(shape=(None, 3), dtype=tf.float32, name=None)"
+    assert str(scaled) == f"ConcreteFunction Input Parameters:\n  x (POSITIONAL_OR_KEYWORD): {spec}\n  b (POSITIONAL_OR_KEYWORD): Literal[2]\nOutput Type:\n  Dict[['y', {spec}]]\nCaptures:\n  None"
+    assert repr(tf.data.Dataset.range(7).window(3)) == "<_WindowDataset element_spec=DatasetSpec(TensorSpec(shape=(), dtype=tf.int64, name=None), TensorShape([]))>"
+    assert repr(tf.constant(5).ref()) == "<Reference wrapping <tf.Tensor: shape=(), dtype=int32, numpy=5>>"

@@ -117,11 +117,34 @@ class SparseTensorSpec(_Spec):
         return f"SparseTensorSpec({self._shape!r}, {self._dtype!r})"
 
 
+class DatasetSpec:
+    """The kind of a data set that is an element of another."""
+
+    def __init__(self, element_spec, dataset_shape=()):
+        self.element_spec, self.dataset_shape = element_spec, TensorShape(dataset_shape)
+
+    @classmethod
+    def from_value(cls, value):
+        """The kind of a data set."""
+        return cls(value.element_spec)
+
+    def __eq__(self, other):
+        return isinstance(other, DatasetSpec) and (self.element_spec, self.dataset_shape) == (other.element_spec, other.dataset_shape)
+
+    def __hash__(self):
+        return hash(repr(self))
+
+    def __repr__(self):
+        return f"DatasetSpec({self.element_spec!r}, {self.dataset_shape!r})"
+
+
 SPECS = (TensorSpec, RaggedTensorSpec, SparseTensorSpec)
 
 
 def spec_of(value):
-    """The kind of a tensor of any sort; other things stand for themselves."""
+    """The kind of a tensor of any sort, or of a data set; other things stand for themselves."""
+    if hasattr(value, "element_spec") and hasattr(value, "_open"):
+        return DatasetSpec(value.element_spec)
     if hasattr(value, "_ragged_rows"):
         return RaggedTensorSpec.from_value(value)
     if hasattr(value, "_is_sparse"):

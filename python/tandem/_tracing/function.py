@@ -87,6 +87,11 @@ def _key_of(value):
     return id(value)
 
 
+def _is_object(value):
+    """Whether an argument is recognised by itself alone."""
+    return value is not _MARK and not isinstance(value, (int, float, bool, str, bytes, type(None), dtypes.DType, TensorShape, _Rows))
+
+
 class _Rows:
     """In the place of a ragged tensor: where its rows end."""
 
@@ -184,6 +189,15 @@ def _has_spec(value):
     return any(isinstance(leaf, SPECS) for leaf in nest.flatten(value))
 
 
+def _type_text(value):
+    """The type of an argument or a result, as TensorFlow writes it."""
+    if isinstance(value, dict):
+        return f"Dict[{', '.join(f'[{key!r}, {_type_text(each)}]' for key, each in value.items())}]"
+    if isinstance(value, (list, tuple)):
+        return f"{'List' if isinstance(value, list) else 'Tuple'}[{', '.join(map(_type_text, value))}]"
+    return repr(value) if _has_spec(value) else f"Literal[{value!r}]"
+
+
 class ConcreteFunction:
     """A function for one kind of arguments."""
 
@@ -251,10 +265,13 @@ class ConcreteFunction:
         if self._outputs is None:
             from tandem.keras._symbolic import KerasTensor, output_spec
 
-            stand = lambda leaf: KerasTensor(leaf.shape.as_list(), leaf.dtype.name) if isinstance(leaf, TensorSpec) else leaf  # noqa: E731
+            specs = [leaf for leaf in nest.flatten((self._args, self._kwargs)) if isinstance(leaf, TensorSpec)]
+            is_open = any(spec.shape.rank is None for spec in specs)  # Numbers stand for tensors of any rank.
+            sizes = lambda spec: [] if spec.shape.rank is None else spec.shape.as_list()  # noqa: E731
+            stand = lambda leaf: KerasTensor(sizes(leaf), leaf.dtype.name) if isinstance(leaf, TensorSpec) else leaf  # noqa: E731
             args, kwargs = nest.map_structure(stand, (self._args, self._kwargs))
             found = output_spec(self._function._callable(), args, kwargs)
-            known = lambda leaf: TensorSpec(leaf.shape, leaf.dtype) if isinstance(leaf, KerasTensor) else leaf  # noqa: E731
+            known = lambda leaf: TensorSpec(None if is_open else leaf.shape, leaf.dtype) if isinstance(leaf, KerasTensor) else leaf  # noqa: E731
             self._outputs = (nest.map_structure(known, found),)
         return self._outputs[0]
 
@@ -296,9 +313,23 @@ class ConcreteFunction:
         """The program as text: its instructions, what was fused, who computes them."""
         return self._function.explain()
 
+    def _named_types(self):
+        """The parameters with the types of their arguments, and the type of the result."""
+        named = [(name or "args", _type_text(value)) for name, value in [*zip(self._names, self._args), *self._kwargs.items()]]
+        return named, _type_text(self._described_outputs())
+
     def pretty_printed_signature(self, verbose=True):
         """The signature as text."""
-        return f"{self.name}{self._args}"
+        named, result = self._named_types()
+        listed = "".join(f"\n  {name} (POSITIONAL_OR_KEYWORD): {kind}" for name, kind in named)
+        return f"Input Parameters:{listed}\nOutput Type:\n  {result}\nCaptures:\n  None"
+
+    def __str__(self):
+        return f"ConcreteFunction {self.pretty_printed_signature()}"
+
+    def __repr__(self):
+        named, result = self._named_types()
+        return f"<ConcreteFunction ({', '.join(f'{name}: {kind}' for name, kind in named)}) -> {result} at {hex(id(self))}>"
 
     def __reduce__(self):
         return ConcreteFunction, (self._function, self._args, self._kwargs)
@@ -319,6 +350,7 @@ class Function:
         self._converted = {}
         self._programs = {}
         self._kept = []  # What keys name by its identity must live as long as they do.
+        self._kinds = []  # The kinds of arguments that there are programs for.
         self._op_by_op = False
         self._first = None if is_users else self  # The one of its code and contents that was traced first; None until a call asks.
         self._bound = weakref.WeakKeyDictionary()
@@ -503,7 +535,7 @@ class Function:
 
     def _new_program(self, key, args, kwargs, leaves, tensors):
         """The program for a kind of arguments; `leaves` are the arguments with marks where tensors stand."""
-        if self._first is not self:
+        if self._first is not self and not any(_is_object(leaf) for leaf in leaves):  # What an object holds may be other than it was then.
             program = self._first._programs.get(key)
             if program is None:
                 program = self._first._new_program(key, args, kwargs, leaves, tensors)
@@ -539,6 +571,10 @@ class Function:
             else:
                 result = self.python_function(*own_args, **own_kwargs)
             flat, structure = flatten_results(result)
+            specs = iter([TensorSpec([s if type(s) is int else None for s in t._sizes], t.dtype) for t in tensors_given])
+            kind = nest.pack_sequence_as(outline, [next(specs) if leaf is _MARK else leaf for leaf in leaves])
+            if kind not in self._kinds:
+                self._kinds.append(kind)
             self._last_outputs = nest.map_structure(
                 lambda t: TensorSpec(t.shape, t.dtype) if isinstance(t, Tensor) else t, result
             )
@@ -630,7 +666,11 @@ class Function:
 
     def pretty_printed_concrete_signatures(self, verbose=True):
         """The kinds of arguments it was traced for, as text."""
-        return self._name
+        return "\n\n".join(each.pretty_printed_signature() for each in self._concrete_functions())
+
+    def _concrete_functions(self):
+        """A function for each kind of arguments that this one was traced for."""
+        return [ConcreteFunction(self, *kinds) for kinds in (self._first or self)._kinds]
 
     @property
     def function_spec(self):

@@ -124,6 +124,10 @@ def __getattr__(name):
         from tandem.data._records import TFRecordDataset
 
         return TFRecordDataset
+    if name == "DatasetSpec":
+        from tandem._tensors.specs import DatasetSpec
+
+        return DatasetSpec
 
     raise _missing.missing("tandem.data", name, sys.modules[__name__], ("TFRecordDataset",))
 

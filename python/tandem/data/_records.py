@@ -284,14 +284,61 @@ class VarLenFeature(NamedTuple):
     dtype: Any
 
 
+class FixedLenSequenceFeature(NamedTuple):
+    """A feature of any length of parts of a known shape, which parse_example fills up, for parse_example."""
+
+    shape: Any
+    dtype: Any
+    allow_missing: bool = False
+    default_value: Any = None
+
+
+class RaggedFeature(NamedTuple):
+    """A feature of any length, which parse_example gives as rows, for parse_example."""
+
+    dtype: Any
+    value_key: Any = None
+    partitions: Any = ()
+    row_splits_dtype: Any = dtypes.int32
+    validate: bool = False
+
+
+def _dense(values, dtype, shape):
+    if dtype == dtypes.string:
+        array = np.empty(len(values), object)
+        array[:] = values
+        return StringTensor(array.reshape(shape) if shape else array[0])
+    return _tandem.convert(np.asarray(values, dtype.as_numpy_dtype).reshape(shape), dtype._code)
+
+
+def _check_missing(key, wanted):
+    if not wanted.allow_missing:
+        raise ValueError(f"Unsupported: FixedLenSequenceFeature requires allow_missing to be True. Feature: {key}")
+
+
+def _of_any_length(key, values, wanted):
+    """The value of a feature of any length, where it is one."""
+    dtype = dtypes.as_dtype(wanted.dtype)
+    if isinstance(wanted, VarLenFeature):
+        return _sparse_row(values, dtype)
+    if isinstance(wanted, RaggedFeature):
+        if wanted.partitions:
+            raise NotImplementedError(f"tf.io.RaggedFeature: partitions {wanted.partitions}; none are accepted")
+        return _dense(values, dtype, (len(values),))
+    _check_missing(key, wanted)
+    return _dense(values, dtype, (-1, *wanted.shape))
+
+
 def parse_single_example(serialized, features, example_names=None, name=None):
     """The features of one serialized tf.train.Example, as tensors by name."""
     found = Example.FromString(serialized).features.feature
     result = {}
-    for key, wanted in features.items():
-        values = found[key]._list.value if key in found else None
-        if isinstance(wanted, VarLenFeature):
-            result[key] = _sparse_row(values or [], dtypes.as_dtype(wanted.dtype))
+    for key in _in_order(features):
+        wanted = features[key]
+        source = wanted.value_key or key if isinstance(wanted, RaggedFeature) else key
+        values = found[source]._list.value if source in found else None
+        if not isinstance(wanted, FixedLenFeature):
+            result[key] = _of_any_length(key, values or [], wanted)
             continue
         if not values:
             if wanted.default_value is None:
@@ -317,13 +364,37 @@ def parse_example(serialized, features, example_names=None, name=None):
     from tandem.sparse import SparseTensor
 
     rows = [parse_single_example(s, features) for s in serialized]
-    dense = _stacked([{k: v for k, v in row.items() if not isinstance(v, SparseTensor)} for row in rows])
+    dense = _stacked([{k: v for k, v in row.items() if isinstance(features[k], FixedLenFeature)} for row in rows]) if rows else {}
+    for key, wanted in features.items():
+        if isinstance(wanted, RaggedFeature):
+            from tandem import ragged
+
+            dense[key] = ragged.stack([row[key] for row in rows]).with_row_splits_dtype(wanted.row_splits_dtype)
+        elif isinstance(wanted, FixedLenSequenceFeature):
+            dense[key] = _filled_up([row[key] for row in rows], wanted)
     for key in [k for k, v in features.items() if isinstance(v, VarLenFeature)]:
         parts = [np.asarray(row[key].values.numpy()) for row in rows]
         places = [(i, j) for i, part in enumerate(parts) for j in range(len(part))]
         widest = max((len(part) for part in parts), default=0)
         dense[key] = SparseTensor(np.asarray(places, np.int64).reshape(-1, 2), np.concatenate(parts), [len(rows), widest])
-    return dense
+    return {key: dense[key] for key in _in_order(features)}
+
+
+def _in_order(features):
+    """The names of features as TensorFlow orders them: those of any length, dense ones and ragged ones."""
+    return sorted(features, key=lambda key: (isinstance(features[key], RaggedFeature) - isinstance(features[key], VarLenFeature), key))
+
+
+def _filled_up(parts, wanted):
+    """Parts of different lengths in one tensor, short ones with the default behind."""
+    dtype = dtypes.as_dtype(wanted.dtype)
+    arrays = [np.asarray(part.numpy()) for part in parts]
+    longest = max(len(array) for array in arrays)
+    fill = wanted.default_value if wanted.default_value is not None else b"" if dtype == dtypes.string else 0
+    out = np.full((len(arrays), longest, *arrays[0].shape[1:]), _plain(fill), arrays[0].dtype)
+    for row, array in zip(out, arrays):
+        row[: len(array)] = array
+    return StringTensor(out) if dtype == dtypes.string else _tandem.convert(out)
 
 
 class TFRecordWriter:

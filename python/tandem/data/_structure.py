@@ -196,7 +196,9 @@ def _of_values(values):
 def _windowed(values):
     first = values[0]
     if not nest.is_nested(first):
-        return _of_values(values)
+        window = _of_values(values)
+        window._kind = "_VariantDataset"
+        return window
     if isinstance(first, tuple):
         return tuple(_windowed([v[i] for v in values]) for i in range(len(first)))
     if isinstance(first, dict):

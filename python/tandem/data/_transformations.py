@@ -362,6 +362,9 @@ class Transformations:
     def concatenate(self, dataset, name=None):
         """The elements of another data set after these."""
         first, second = self, dataset
+        kinds = [spec for spec in (first._spec, second._spec) if spec is not None]
+        if len(kinds) == 2 and _kind_of(kinds[0]) != _kind_of(kinds[1]):
+            raise TypeError(f"Incompatible dataset elements:\n  {kinds[0]} vs.   {kinds[1]}")
         counts = first._cardinality(), second._cardinality()
         return _dataset.Dataset(generate=lambda: _one_after_another(first, second), count=sum(counts) if min(counts) >= 0 else min(counts))
 

@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 L = keras.layers
 words, texts = ["a", "b", "c"], np.array([["a", "c", "d"], ["e", "zz", "b"]])
@@ -34,3 +35,10 @@ for name, wrong in {"no weights": {"output_mode": "tf_idf"}, "weights": {"idf_we
     except ValueError:
         result[name] = 1
 keras.utils.clear_session()
+
+outside = tf.lookup.StaticVocabularyTable(tf.lookup.KeyValueTensorInitializer(["e", "p"], tf.constant([0, 1], tf.int64)), 5)
+result["buckets of texts"] = outside[tf.constant(["e", "x", "why", "king", "p"])]
+outside = tf.lookup.StaticVocabularyTable(tf.lookup.KeyValueTensorInitializer(tf.constant([4, 9], tf.int64), tf.constant([0, 1], tf.int64)), 5)
+result["buckets of numbers"] = outside[tf.constant([4, 5, 6, 7, 9], tf.int64)]
+rows = tf.ragged.constant([["Who", "is", "Dan"], ["Pause"], ["Will", "it"]])
+result["buckets of rows"] = tf.strings.to_hash_bucket_fast(rows, 1024).to_tensor()

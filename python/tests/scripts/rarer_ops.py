@@ -52,3 +52,28 @@ for fill in ("constant", "nearest", "mirror", "reflect"):
         result[f"map_{fill}_{order}"] = K.map_coordinates(picture[0, :, :, 0], places if fill in ("constant", "nearest") else np.clip(places, 0, 4), order, fill)
 result["hsv"], result["rgb"] = K.rgb_to_hsv(picture), K.hsv_to_rgb(K.rgb_to_hsv(picture))
 result["adaptive"] = keras.ops.adaptive_average_pool(tf.constant(picture), (2, 3))
+
+scattered = tf.sparse.SparseTensor([[0, 1], [2, 0], [2, 3]], [1.0, 2.0, 3.0], [4, 5])
+other = tf.sparse.SparseTensor([[0, 1], [1, 0]], [5.0, -2.0], [4, 5])
+S = tf.sparse
+filled, were_empty = S.fill_empty_rows(scattered, 9.0)
+sparse = {
+    "reshaped": S.reshape(scattered, [2, -1]), "expanded": S.expand_dims(scattered, 0), "filled": filled, "maximum": S.maximum(scattered, other),
+    "minimum": S.minimum(scattered, other), "softmax": S.softmax(scattered), "part": S.split(scattered, 3, 0)[1], "smaller": S.reset_shape(scattered),
+}
+for name, each in sparse.items():
+    result[f"sparse {name}"], result[f"sparse {name} places"], result[f"sparse {name} shape"] = each.values, each.indices, each.dense_shape
+result["were_empty"] = were_empty
+rows = tf.constant([[1.0, 2], [3, 4], [5, 6]])
+result["sparse_segments"] = np.stack([S.segment_sum(rows, [0, 1], [0, 2]), S.segment_mean(rows, [0, 1], [0, 2]), S.segment_sqrt_n(rows, [0, 1], [0, 2])])
+result["linspace"] = tf.linspace([0.0, 5.0], [10.0, 40.0], 5, axis=-1)
+result["einsum_stretched"] = tf.einsum("...ij,...jk->...ik", picture[:1], picture.transpose(0, 1, 3, 2)[:, :1])
+result["matvec"] = tf.linalg.matvec([[1, 2], [3, 4]], [5, 6])
+result["tensor_diagonals"] = tf.linalg.tensor_diag_part(tf.linalg.tensor_diag([[1, 2], [3, 4]]) + 1)
+result["bits"] = np.concatenate([tf.bitcast(tf.constant([1.0]), tf.uint8)[0], tf.bitcast(tf.constant(0xFFFFFFFF, tf.uint32), tf.uint8)])
+result["image_integers"] = tf.image.convert_image_dtype(tf.constant([[1], [127]], tf.int8), tf.int16)
+result["decoded"] = tf.io.decode_raw(tf.constant([["1"], ["23"]]), tf.uint8, fixed_length=4)
+result["decoded_big"] = tf.io.decode_raw(tf.constant("\x0a\x0b"), tf.int16, little_endian=False)
+result["serialized"] = np.frombuffer(tf.io.serialize_tensor(tf.constant([[1, 2], [3, 4]])).numpy() + tf.io.serialize_tensor(["a", "bc"]).numpy(), np.uint8)
+result["mapped_rows"] = tf.map_fn(tf.reduce_sum, tf.ragged.constant([[3, 1], [], [5]]), fn_output_signature=tf.int32)
+result["mapped_to_rows"] = tf.map_fn(tf.range, tf.constant([3, 1]), fn_output_signature=tf.RaggedTensorSpec([None], tf.int32)).to_tensor()
