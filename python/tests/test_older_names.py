@@ -52,6 +52,12 @@ def test_programs_that_look_for_a_tpu_find_none():
         tf.distribute.cluster_resolver.TPUClusterResolver()
 
 
+def test_the_experimental_strategy_takes_what_it_took():
+    room = tf.distribute.experimental
+    strategy = room.MultiWorkerMirroredStrategy(communication=room.CollectiveCommunication.RING)
+    assert isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) and strategy.num_replicas_in_sync == 1
+
+
 def test_names_of_version_1(tmp_path):
     v1 = tf.compat.v1
     assert v1.__version__ == tf.__version__ and v1.train.get_or_create_global_step() is v1.train.get_or_create_global_step()
