@@ -7,6 +7,11 @@ import tandem as tf
 from tandem import keras
 
 IMPORTS = """
+from tensorflow.keras import *
+model = models.Sequential([Input((1,)), layers.Dense(1, kernel_regularizer=regularizers.l2(), kernel_initializer=initializers.Zeros())])
+model.compile(optimizers.SGD(), losses.MeanSquaredError(), [metrics.MeanAbsoluteError()])
+from tensorflow import *
+assert RaggedTensor and optimizers and zeros_initializer and assert_equal
 from keras.engine import data_adapter, InputSpec
 from keras.engine.topology import Layer
 from keras.layers.normalization import BatchNormalization

@@ -894,7 +894,7 @@ __all__ = [  # Written by scripts/exported-names.py.
     "SquaredHinge", "Sum", "TopKCategoricalAccuracy", "TrueNegatives", "TruePositives", "accuracy", "binary_accuracy",
     "binary_crossentropy", "categorical_accuracy", "categorical_crossentropy", "categorical_hinge", "cosine_similarity", "deserialize",
     "dtypes", "get", "hinge", "huber", "initializers", "kl_divergence", "kld", "log_cosh", "mae", "mape", "mean_absolute_error",
-    "mean_absolute_percentage_error", "mean_squared_error", "mean_squared_logarithmic_error", "mse", "msle", "poisson", "serialize",
-    "sparse_categorical_accuracy", "sparse_categorical_crossentropy", "sparse_top_k_categorical_accuracy", "squared_hinge", "state",
-    "top_k_categorical_accuracy",
+    "mean_absolute_percentage_error", "mean_squared_error", "mean_squared_logarithmic_error", "merge_processes", "mse", "msle", "poisson",
+    "serialize", "sparse_categorical_accuracy", "sparse_categorical_crossentropy", "sparse_top_k_categorical_accuracy", "squared_hinge",
+    "state", "top_k_categorical_accuracy",
 ]
