@@ -91,6 +91,29 @@ def test_a_data_set_for_each_worker_is_made_by_fit():
         m.fit(creator, verbose=0)
 
 
+def test_models_may_be_made_for_batches_of_one_number_of_rows():
+    class Between(keras.layers.Layer):
+        def call(self, inputs):
+            a = tf.random.uniform((32, 1))
+            return a * inputs[0] + (1.0 - a) * inputs[1]
+
+    class Recurrent(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.cells, self.last = keras.layers.GRU(3), keras.layers.Dense(1)
+
+        def call(self, x):
+            return self.last(self.cells(x[:, :, None], initial_state=tf.zeros((32, 3))))
+
+    x = np.ones((64, 4), np.float32)
+    a, b = keras.Input((4,)), keras.Input((4,))
+    described = keras.Model([a, b], keras.layers.Dense(1)(Between()([a, b])))
+    for m, inputs in ((described, [x, x]), (Recurrent(), x)):
+        m.compile("sgd", "mse", metrics=["mae"])
+        assert len(m.fit(inputs, x[:, :1], batch_size=32, epochs=2, verbose=0).history["mae"]) == 2
+        assert m.predict(inputs, batch_size=32, verbose=0).shape == (64, 1)
+
+
 @keras.saving.register_keras_serializable(package="tests")
 class Known(keras.layers.Layer):
     """A layer that is found by its name."""
