@@ -56,9 +56,19 @@ _atexit.register(_tandem.close_iterators)  # Their threads may want to call Pyth
 
 if _typing.TYPE_CHECKING:  # Imported when they are first named.
     from tandem import (
-        audio, autodiff, autograph, compat, config, data, debugging, distribute, experimental, feature_column, image, io, keras, linalg, math,
-        nn, queue, random, saved_model, sets, signal, sparse, strings, summary, sysconfig, test, train, version,
+        audio, autodiff, autograph, bitwise, compat, config, data, debugging, distribute, experimental, feature_column, image, io, keras, linalg, lookup,
+        math, nn, profiler, quantization, queue, ragged, random, saved_model, sets, signal, sparse, strings, summary, sysconfig, test, train, version,
     )
+    from tandem._ops.decoding import edit_distance
+    from tandem._tensors.specs import RaggedTensorSpec, SparseTensorSpec, type_spec_from_value
+    from tandem.debugging import assert_equal, assert_greater, assert_less, assert_rank
+    from tandem.keras import initializers, losses, metrics, optimizers
+    from tandem.keras.initializers import (
+        Constant as constant_initializer, Ones as ones_initializer, RandomNormal as random_normal_initializer,
+        RandomUniform as random_uniform_initializer, Zeros as zeros_initializer,
+    )
+    from tandem.ragged import RaggedTensor
+    from tandem.sparse import SparseTensor
 
 newaxis = None
 mod = math_mod
@@ -275,27 +285,30 @@ def as_tensorflow():
     _substitute.install()
 
 __all__ = [  # Written by scripts/exported-names.py.
-    "Assert", "DType", "DeviceSpec", "GradientTape", "IndexedSlices", "Module", "Tensor", "TensorArray", "TensorShape", "TensorSpec",
-    "UnconnectedGradients", "Variable", "VariableAggregation", "VariableSynchronization", "abs", "accumulate_n", "acos", "acosh", "add",
-    "add_n", "argmax", "argmin", "argsort", "as_dtype", "as_string", "as_tensorflow", "asin", "asinh", "atan", "atan2", "atanh", "audio",
-    "autodiff", "autograph", "batch_to_space", "bfloat16", "bitcast", "bool", "boolean_mask", "broadcast_dynamic_shape",
+    "Assert", "DType", "DeviceSpec", "GradientTape", "IndexedSlices", "Module", "RaggedTensor", "RaggedTensorSpec", "SparseTensor",
+    "SparseTensorSpec", "Tensor", "TensorArray", "TensorShape", "TensorSpec", "UnconnectedGradients", "Variable", "VariableAggregation",
+    "VariableSynchronization", "abs", "accumulate_n", "acos", "acosh", "add", "add_n", "argmax", "argmin", "argsort", "as_dtype",
+    "as_string", "as_tensorflow", "asin", "asinh", "assert_equal", "assert_greater", "assert_less", "assert_rank", "atan", "atan2", "atanh",
+    "audio", "autodiff", "autograph", "batch_to_space", "bfloat16", "bitcast", "bitwise", "bool", "boolean_mask", "broadcast_dynamic_shape",
     "broadcast_static_shape", "broadcast_to", "case", "cast", "clip_by_global_norm", "clip_by_norm", "clip_by_value", "compat", "complex",
-    "complex128", "complex64", "concat", "cond", "config", "constant", "control_dependencies", "convert_to_tensor", "cos", "cosh", "cumsum",
-    "custom_gradient", "data", "debugging", "depth_to_space", "device", "distribute", "divide", "double", "dtypes", "dynamic_partition",
-    "dynamic_stitch", "einsum", "ensure_shape", "equal", "errors", "executing_eagerly", "exp", "expand_dims", "experimental", "eye",
-    "feature_column", "fill", "float16", "float32", "float64", "floor", "floordiv", "foldl", "foldr", "function", "gather", "gather_nd",
-    "get_logger", "get_static_value", "grad_pass_through", "gradients", "greater", "greater_equal", "group", "half", "hessians",
-    "histogram_fixed_width", "identity", "identity_n", "image", "init_scope", "inside_function", "int16", "int32", "int64", "int8", "io",
-    "is_symbolic_tensor", "is_tensor", "keras", "less", "less_equal", "linalg", "linspace", "logical_and", "logical_not", "logical_or",
-    "map_fn", "math", "matmul", "maximum", "meshgrid", "minimum", "mod", "multiply", "name_scope", "negative", "nest", "newaxis", "nn",
-    "no_op", "norm", "not_equal", "numpy_function", "one_hot", "ones", "ones_like", "pad", "parallel_stack", "placement_report", "pow",
-    "print", "py_function", "queue", "random", "range", "rank", "realdiv", "recompute_grad", "reduce_all", "reduce_any", "reduce_logsumexp",
+    "complex128", "complex64", "concat", "cond", "config", "constant", "constant_initializer", "control_dependencies", "convert_to_tensor",
+    "cos", "cosh", "cumsum", "custom_gradient", "data", "debugging", "depth_to_space", "device", "distribute", "divide", "double", "dtypes",
+    "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum", "ensure_shape", "equal", "errors", "executing_eagerly", "exp",
+    "expand_dims", "experimental", "eye", "feature_column", "fill", "float16", "float32", "float64", "floor", "floordiv", "foldl", "foldr",
+    "function", "gather", "gather_nd", "get_logger", "get_static_value", "grad_pass_through", "gradients", "greater", "greater_equal",
+    "group", "half", "hessians", "histogram_fixed_width", "identity", "identity_n", "image", "init_scope", "initializers",
+    "inside_function", "int16", "int32", "int64", "int8", "io", "is_symbolic_tensor", "is_tensor", "keras", "less", "less_equal", "linalg",
+    "linspace", "logical_and", "logical_not", "logical_or", "lookup", "losses", "map_fn", "math", "matmul", "maximum", "meshgrid",
+    "metrics", "minimum", "mod", "multiply", "name_scope", "negative", "nest", "newaxis", "nn", "no_op", "norm", "not_equal",
+    "numpy_function", "one_hot", "ones", "ones_initializer", "ones_like", "optimizers", "pad", "parallel_stack", "placement_report", "pow",
+    "print", "profiler", "py_function", "quantization", "queue", "ragged", "random", "random_normal_initializer",
+    "random_uniform_initializer", "range", "rank", "realdiv", "recompute_grad", "reduce_all", "reduce_any", "reduce_logsumexp",
     "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum", "repeat", "reshape", "resource", "reverse", "reverse_sequence",
     "roll", "round", "saturate_cast", "saved_model", "scalar_mul", "scan", "scatter_nd", "searchsorted", "sequence_mask", "sets", "shape",
     "shape_n", "sigmoid", "sign", "signal", "sin", "sinh", "size", "slice", "sort", "space_to_batch", "space_to_batch_nd", "space_to_depth",
     "sparse", "split", "sqrt", "square", "squeeze", "stack", "stop_gradient", "strided_slice", "string", "strings", "subtract", "summary",
     "switch_case", "sysconfig", "tan", "tandem_version", "tanh", "tensor_scatter_nd_add", "tensor_scatter_nd_max", "tensor_scatter_nd_min",
     "tensor_scatter_nd_sub", "tensor_scatter_nd_update", "tensordot", "test", "tile", "timestamp", "train", "transpose", "truediv",
-    "truncatediv", "truncatemod", "tuple", "uint16", "uint32", "uint64", "uint8", "unique", "unique_with_counts", "unravel_index",
-    "unstack", "variant", "vectorized_map", "version", "where", "while_loop", "zeros", "zeros_like",
+    "truncatediv", "truncatemod", "tuple", "type_spec_from_value", "uint16", "uint32", "uint64", "uint8", "unique", "unique_with_counts",
+    "unravel_index", "unstack", "variant", "vectorized_map", "version", "where", "while_loop", "zeros", "zeros_initializer", "zeros_like",
 ]

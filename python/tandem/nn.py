@@ -92,6 +92,8 @@ def _pair(value):
     value = [int(v) for v in value]
     if len(value) == 1:
         return value * 2
+    if len(value) == 4 and not value[0] == value[3] == 1:
+        raise NotImplementedError(f"tf.nn: {value} has windows or steps over the rows of a batch or over channels; 1 is accepted there")
     return value[1:3] if len(value) == 4 else value
 
 
@@ -182,8 +184,33 @@ def conv2d_transpose(input, filters, output_shape, strides, padding="SAME", data
     return transposed(input, w, _pair(strides), padding.lower(), sizes[1:3])
 
 
-convolution = conv2d
-conv_transpose = conv2d_transpose
+def _for_rank(input, line, image, volume):
+    """The function for inputs with one, two or three axes of space."""
+    rank = len(input.shape) if hasattr(input, "shape") else _tandem.convert(input)._rank
+    if rank not in (3, 4, 5):
+        raise ValueError(f"tf.nn: an input of {rank} axes; rows and channels with one, two or three axes between are accepted")
+    return (line, image, volume)[rank - 3]
+
+
+def _of_space(value, input):
+    """An entry for each axis of space, as an entry for each axis where volumes want those."""
+    value = [value] if isinstance(value, int) else list(value)
+    return [1, *(value * 3 if len(value) == 1 else value), 1] if len(input.shape) == 5 and len(value) != 5 else value
+
+
+def convolution(input, filters, strides=None, padding="VALID", data_format=None, dilations=None, name=None):
+    """Convolves sequences, images or volumes with filters."""
+    f = _for_rank(input, conv1d, conv2d, conv3d)
+    given = {} if data_format is None else {"data_format": data_format}
+    return f(input, filters, _of_space(strides or 1, input), padding, dilations=None if dilations is None else _of_space(dilations, input), **given)
+
+
+def conv_transpose(input, filters, output_shape, strides, padding="SAME", data_format=None, dilations=None, name=None):
+    """The gradient of a convolution of sequences, images or volumes with respect to them."""
+    from tandem._ops.networks import conv3d_transpose
+
+    given = {} if data_format is None else {"data_format": data_format}
+    return _for_rank(input, conv1d_transpose, conv2d_transpose, conv3d_transpose)(input, filters, output_shape, _of_space(strides, input), padding, **given)
 
 
 def zero_fraction(value, name=None):
@@ -196,11 +223,27 @@ def zero_fraction(value, name=None):
 @op
 @_channels_anywhere
 def max_pool2d(input, ksize, strides, padding, data_format="NHWC", name=None):
-    """The maximum of each window of images."""
+    """The maximum of each window of images, or of each group of channels."""
+    if not isinstance(ksize, int) and len(ksize) == 4 and ksize[3] != 1:
+        return _max_of_channels(_tandem.convert(input), [int(k) for k in ksize], strides)
     return _pooled(_tandem.max_pool2d, input, _pair(ksize), _pair(strides), _padding(padding))
 
 
-max_pool = max_pool2d
+def _max_of_channels(x, ksize, strides):
+    group, channels = ksize[3], int(x._sizes[3])
+    steps = [strides] * 4 if isinstance(strides, int) else [int(s) for s in strides]
+    if ksize[:3] != [1, 1, 1] or steps != ksize or channels % group:
+        raise NotImplementedError(
+            f"tf.nn.max_pool: ksize={ksize}, strides={steps} of {channels} channels; over channels windows of [1, 1, 1, n] are accepted, "
+            "with strides that are the same and n that divides the channels"
+        )
+    return _tandem.reduce_max(_tandem.reshape(x, [*x._sizes[:3], channels // group, group]), 4, False)
+
+
+def max_pool(input, ksize, strides, padding, data_format=None, name=None):
+    """The maximum of each window of sequences, images or volumes."""
+    given = {} if data_format is None else {"data_format": data_format}
+    return _for_rank(input, max_pool1d, max_pool2d, max_pool3d)(input, ksize, strides, padding, **given)
 
 
 @op
@@ -210,7 +253,10 @@ def avg_pool2d(input, ksize, strides, padding, data_format="NHWC", name=None):
     return _tandem.avg_pool2d(input, _pair(ksize), _pair(strides), _padding(padding))
 
 
-avg_pool = avg_pool2d
+def avg_pool(input, ksize, strides, padding, data_format=None, name=None):
+    """The mean of each window of sequences, images or volumes."""
+    given = {} if data_format is None else {"data_format": data_format}
+    return _for_rank(input, avg_pool1d, avg_pool2d, avg_pool3d)(input, ksize, strides, padding, **given)
 
 
 def _pool1d(f):
@@ -364,7 +410,7 @@ def scale_regularization_loss(regularization_loss):
 
 def pool(input, window_shape, pooling_type, strides=None, padding="VALID", **kwargs):
     """The maximum or mean of each window."""
-    f = max_pool2d if pooling_type == "MAX" else avg_pool2d
+    f = max_pool if pooling_type == "MAX" else avg_pool
     return f(input, window_shape, strides or 1, padding)
 
 

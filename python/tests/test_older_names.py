@@ -7,6 +7,11 @@ import tandem as tf
 from tandem import keras
 
 IMPORTS = """
+from tensorflow.keras import *
+model = models.Sequential([Input((1,)), layers.Dense(1, kernel_regularizer=regularizers.l2(), kernel_initializer=initializers.Zeros())])
+model.compile(optimizers.SGD(), losses.MeanSquaredError(), [metrics.MeanAbsoluteError()])
+from tensorflow import *
+assert RaggedTensor and optimizers and zeros_initializer and assert_equal
 from keras.engine import data_adapter, InputSpec
 from keras.engine.topology import Layer
 from keras.layers.normalization import BatchNormalization
@@ -52,6 +57,12 @@ def test_programs_that_look_for_a_tpu_find_none():
         tf.distribute.cluster_resolver.TPUClusterResolver()
 
 
+def test_the_experimental_strategy_takes_what_it_took():
+    room = tf.distribute.experimental
+    strategy = room.MultiWorkerMirroredStrategy(communication=room.CollectiveCommunication.RING)
+    assert isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) and strategy.num_replicas_in_sync == 1
+
+
 def test_names_of_version_1(tmp_path):
     v1 = tf.compat.v1
     assert v1.__version__ == tf.__version__ and v1.train.get_or_create_global_step() is v1.train.get_or_create_global_step()
@@ -78,6 +89,29 @@ def test_a_data_set_for_each_worker_is_made_by_fit():
     assert len(m.fit(creator, epochs=2, steps_per_epoch=3, verbose=0).history["loss"]) == 2
     with pytest.raises(ValueError, match="steps_per_epoch"):
         m.fit(creator, verbose=0)
+
+
+def test_models_may_be_made_for_batches_of_one_number_of_rows():
+    class Between(keras.layers.Layer):
+        def call(self, inputs):
+            a = tf.random.uniform((32, 1))
+            return a * inputs[0] + (1.0 - a) * inputs[1]
+
+    class Recurrent(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.cells, self.last = keras.layers.GRU(3), keras.layers.Dense(1)
+
+        def call(self, x):
+            return self.last(self.cells(x[:, :, None], initial_state=tf.zeros((32, 3))))
+
+    x = np.ones((64, 4), np.float32)
+    a, b = keras.Input((4,)), keras.Input((4,))
+    described = keras.Model([a, b], keras.layers.Dense(1)(Between()([a, b])))
+    for m, inputs in ((described, [x, x]), (Recurrent(), x)):
+        m.compile("sgd", "mse", metrics=["mae"])
+        assert len(m.fit(inputs, x[:, :1], batch_size=32, epochs=2, verbose=0).history["mae"]) == 2
+        assert m.predict(inputs, batch_size=32, verbose=0).shape == (64, 1)
 
 
 @keras.saving.register_keras_serializable(package="tests")

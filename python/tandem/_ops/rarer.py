@@ -1,6 +1,7 @@
 """Functions of tensors that few programs use, composed of those in _ops.py: tf, tf.math, tf.nn and tf.image take them."""
 
 import builtins
+import collections
 
 import _tandem
 from tandem import _ops
@@ -284,6 +285,9 @@ def conv1d_transpose(input, filters, output_shape, strides, padding="SAME", data
     return _tandem.squeeze(y, [1])
 
 
+MaxPoolWithArgmax = collections.namedtuple("MaxPoolWithArgmax", "output argmax")
+
+
 @op
 def max_pool_with_argmax(input, ksize, strides, padding, data_format="NHWC", output_dtype="int64", include_batch_in_index=False, name=None):
     """The maximum of each window, and where in its image it stands."""
@@ -304,7 +308,7 @@ def max_pool_with_argmax(input, ksize, strides, padding, data_format="NHWC", out
     best = _tandem.argmax(_tandem.reshape(values, [n, h, w, kh * kw, channels]), 3)
     own = np.asarray(patch(_c(np.broadcast_to(places, x._sizes).astype(np.float64)))).reshape(n, h, w, kh * kw, channels)
     found = np.take_along_axis(own, np.asarray(best)[:, :, :, None, :], 3)[:, :, :, 0]
-    return nn.max_pool2d(x, ksize, strides, padding), _c(found.astype(np.int64))
+    return MaxPoolWithArgmax(nn.max_pool2d(x, ksize, strides, padding), _c(found.astype(np.int64)))
 
 
 def collapse_repeated(labels, seq_length, name=None):

@@ -19,6 +19,7 @@ class _State(threading.local):
         self.is_rehearsal = False  # A function is called only to learn what it makes: nothing is printed.
         self.in_flow = 0  # Inside of so many loops of a trace.
         self.name_scopes = []  # The scopes that are open, before whose names those of new variables stand.
+        self.metrics_alone = False  # Metrics tell what this process knows, without asking others.
         self.converts_calls = False  # Branches and loops of called functions are converted, too: see autograph.py.
 
 

@@ -35,11 +35,18 @@ class coordinator(metaclass=_missing.Room):
     RemoteValue = RemoteValue
 
 
+class _MultiWorkerMirroredStrategy(MultiWorkerMirroredStrategy):
+    """The strategy with the arguments that it had while it was experimental."""
+
+    def __init__(self, communication=None, cluster_resolver=None):
+        super().__init__(cluster_resolver)
+
+
 class experimental(metaclass=_missing.Room):
     """Names that are experimental in tf.distribute."""
 
     CentralStorageStrategy = CentralStorageStrategy
-    MultiWorkerMirroredStrategy = MultiWorkerMirroredStrategy
+    MultiWorkerMirroredStrategy = _MultiWorkerMirroredStrategy
     TPUStrategy = TPUStrategy
     ParameterServerStrategy = ParameterServerStrategy
     ValueContext = ValueContext

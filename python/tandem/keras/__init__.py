@@ -19,8 +19,9 @@ __version__ = "3.15.0"
 
 if _typing.TYPE_CHECKING:  # Imported when they are first named.
     from tandem.keras import (
-        activations, applications, backend, callbacks, config, constraints, datasets, distillation, distribution, dtype_policies, layers,
-        mixed_precision, models, ops, preprocessing, quantizers, random, saving, tree, utils, wrappers,
+        activations, applications, backend, callbacks, config, constraints, datasets, distillation, distribution, dtype_policies,
+        initializers, layers, losses, metrics, mixed_precision, models, ops, optimizers, preprocessing, quantizers, random, regularizers,
+        saving, tree, utils, wrappers,
     )
 
 _SUBMODULES = {
@@ -101,7 +102,7 @@ def __getattr__(name):
 __all__ = [  # Written by scripts/exported-names.py.
     "DTypePolicy", "Function", "Functional", "Initializer", "Input", "InputSpec", "KerasTensor", "Layer", "Loss", "Metric", "Model",
     "Operation", "Optimizer", "Regularizer", "RematScope", "Sequential", "StatelessScope", "Variable", "activations", "applications",
-    "backend", "callbacks", "config", "constraints", "datasets", "device", "distillation", "distribution", "dtype_policies", "layers",
-    "mixed_precision", "models", "name_scope", "ops", "preprocessing", "quantizers", "random", "remat", "saving", "tree", "utils",
-    "version", "wrappers",
+    "backend", "callbacks", "config", "constraints", "datasets", "device", "distillation", "distribution", "dtype_policies", "initializers",
+    "layers", "losses", "metrics", "mixed_precision", "models", "name_scope", "ops", "optimizers", "preprocessing", "quantizers", "random",
+    "regularizers", "remat", "saving", "tree", "utils", "version", "wrappers",
 ]

@@ -28,13 +28,31 @@ def output_length(length, kernel, stride, padding, output_padding=None, dilation
     return (length - 1) * stride + kernel - 2 * pad + output_padding
 
 
+def _by_phases(x, kernel, strides, befores, outs):
+    """A transposed convolution with steps, as one convolution without: its channels are the pixels of a step, which are put in their places then.
+
+    Pixel s * q + m of the whole result, in front of which `before` pixels are cut off, is the sum over j of x[q - j] kernel[m + s * j].
+    """
+    taps = [-(-int(k) // s) for k, s in zip(kernel._sizes, strides)]
+    places = [-(-(before + out) // s) for before, out, s in zip(befores, outs, strides)]
+    seen = [min(int(n), q) for n, q in zip(x._sizes[1:3], places)]
+    into, out = int(kernel._sizes[3]), int(kernel._sizes[2])
+    kernel = _tandem.pad(kernel, [*((0, j * s - int(k)) for j, s, k in zip(taps, strides, kernel._sizes)), (0, 0), (0, 0)], 0.0)
+    kernel = _tandem.reshape(kernel, [taps[0], strides[0], taps[1], strides[1], out, into])[::-1, :, ::-1]
+    kernel = _tandem.reshape(_tandem.transpose(kernel, [0, 2, 5, 1, 3, 4]), [*taps, into, strides[0] * strides[1] * out])
+    pads = [n for j, q, length in zip(taps, places, seen) for n in (j - 1, q - length)]
+    y = _tandem.conv2d(x[:, : seen[0], : seen[1]], kernel, [1, 1], pads, [1, 1], 1)
+    y = _tandem.reshape(y, [x._sizes[0], *places, *strides, out])
+    y = _tandem.reshape(_tandem.transpose(y, [0, 1, 3, 2, 4, 5]), [x._sizes[0], places[0] * strides[0], places[1] * strides[1], out])
+    return y[:, befores[0] : befores[0] + outs[0], befores[1] : befores[1] + outs[1]]
+
+
 def transposed(x, kernel, strides, padding, output_sizes=None, dilations=(1, 1), output_padding=None):
     """The gradient of a convolution as an op of its own: `kernel` is [height, width, out, in]."""
     x, kernel = _tandem.convert(x), _tandem.convert(kernel)
     height, width = int(x._sizes[1]), int(x._sizes[2])
     kh, kw = int(kernel._sizes[0]), int(kernel._sizes[1])
-    wide = _dilated(x, strides)
-    pads = []
+    pads, befores, outs = [], [], []
     for i, (length, k) in enumerate(((height, kh), (width, kw))):
         stride, dilation = strides[i], dilations[i]
         own = None if output_padding is None else output_padding[i]
@@ -46,6 +64,11 @@ def transposed(x, kernel, strides, padding, output_sizes=None, dilations=(1, 1),
         low = k - 1 - before
         high = out + k - 1 - low - length * stride
         pads.append((low, high))
+        befores.append(before)
+        outs.append(out)
+    if max(strides) > 1 and max(dilations) == 1:
+        return _by_phases(x, kernel, [int(s) for s in strides], befores, outs)
+    wide = _dilated(x, strides)
     # Zeros behind the last pixel may be too many: they are cut off.
     cut = [slice(None)] * 4
     for axis, (low, high) in enumerate(pads, 1):

@@ -8,6 +8,7 @@ from tandem._tensors.tensor import Tensor
 from tandem._tracing.function import Function
 from tandem._tracing.state import init_scope, state
 from tandem._tracing.tape import GradientTape
+from tandem.errors import InvalidArgumentError
 from tandem.keras import optimizers as optimizers_module
 from tandem.keras._adapter import unpack_x_y_sample_weight
 from tandem.keras._calls import learning_phase
@@ -203,14 +204,13 @@ class TrainingSteps:
         x, _, _ = unpack_x_y_sample_weight(data)
         from tandem.keras._calls import call_context
 
-        small = nest.map_structure(lambda t: _first_rows(t), x) if nest.is_nested(x) else _first_rows(x)
         if type(self).train_step is TrainingSteps.train_step or type(self).call is not _model_call():
             own_step = type(self).train_step is not TrainingSteps.train_step
             try:
                 of_batch = next((t._sizes[0] for t in nest.flatten(x) if isinstance(t, Tensor) and t._rank), None)
                 call_context.rows = of_batch, of_batch if is_even else None
                 with init_scope(), self._strategy_scope(), learning_phase(False):
-                    self._rehearse(small)
+                    self._rehearse(x)
             except Exception as error:  # noqa: BLE001
                 # A step of one's own may give `call` something else than x; it makes the weights itself then.
                 if not own_step and not isinstance(error, NotImplementedError):
@@ -219,7 +219,14 @@ class TrainingSteps:
                 call_context.rows = None
 
     def _rehearse(self, x):
-        """Calls the model, so that it has weights; the outputs are of use for their kinds alone."""
+        """Calls the model with a few rows, so that it has weights; the outputs are of use for their kinds alone. One that is made for
+        batches of one number of rows is given them all."""
+        try:
+            return self._rehearse_rows(_few_rows(x))
+        except InvalidArgumentError:
+            return self._rehearse_rows(x)
+
+    def _rehearse_rows(self, x):
         strategy = self.__dict__.get("_tandem_strategy")
         has_parts_elsewhere = strategy is not None and strategy._model_parts > 1 and strategy._spans_processes
         if strategy is None or not (has_parts_elsewhere or strategy._has_variables_in_parts):
@@ -241,10 +248,9 @@ class TrainingSteps:
         with init_scope(), self._strategy_scope():
             if self._compile_loss is not None or (self._compile_metrics is not None and (self._compile_metrics._given or self._compile_metrics._weighted)):
                 if y is not None and type(self).call is not None:
-                    first = lambda v: nest.map_structure(_first_rows, v) if nest.is_nested(v) else (v if v is None else _first_rows(v))  # noqa: E731
                     try:
                         with learning_phase(False):
-                            y_pred = self._rehearse(first(x))
+                            y_pred = _few_rows(self._rehearse(x))
                     except Exception as error:  # noqa: BLE001
                         if type(self).train_step is TrainingSteps.train_step and not isinstance(error, NotImplementedError):
                             raise
@@ -255,10 +261,10 @@ class TrainingSteps:
                             self._compile_loss.build(y_pred, names)
                         if self._compile_metrics is not None and self._compile_metrics._sets is None and (self._compile_metrics._given or self._compile_metrics._weighted):
                             losses = self._compile_loss._losses if self._compile_loss is not None else None
-                            self._compile_metrics.build(first(y), y_pred, names, losses)
+                            self._compile_metrics.build(_few_rows(y), y_pred, names, losses)
                             for m in self._compile_metrics.metrics:
                                 if not m.variables:
-                                    m.update_state(nest.flatten(first(y))[0], nest.flatten(y_pred)[0])
+                                    m.update_state(nest.flatten(_few_rows(y))[0], nest.flatten(y_pred)[0])
                                     m.reset_state()
             if self.optimizer is not None and isinstance(self.optimizer, optimizers_module.Optimizer):
                 if type(self).train_step is TrainingSteps.train_step and not self.optimizer.built and self.trainable_variables:
@@ -333,6 +339,10 @@ class _ServerStep(_ReplicaStep):
         if self.is_default or self._strategy.num_replicas_in_sync == 1:
             return self._strategy._schedule(self._run, (parts,), {})
         return super()._run_on(parts)  # A coordinator has the results of one worker alone.
+
+
+def _few_rows(x):
+    return nest.map_structure(_first_rows, x) if nest.is_nested(x) else x if x is None else _first_rows(x)
 
 
 def _first_rows(t):

@@ -1,6 +1,7 @@
 """What stands for a value while a model is described: symbolic tensors, and the steps between them."""
 
 import operator
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -265,7 +266,7 @@ class _Described(Exception):
         self.result = result
 
 
-def _probe(f, args, kwargs, open_size):
+def _probe(f, args, kwargs, open_size, count=_ROWS):
     """The outputs of a call as symbolic tensors of a trace that is then thrown away."""
     symbolic = []
     for leaf in _leaves((args, kwargs)):
@@ -273,10 +274,10 @@ def _probe(f, args, kwargs, open_size):
             symbolic.append(leaf)
     first_open = any(s._dims and s._dims[0] is None for s in symbolic)
     if any(s.dtype == "string" for s in symbolic):
-        return _probe_texts(f, args, kwargs, symbolic, open_size, first_open)
+        return _probe_texts(f, args, kwargs, symbolic, open_size, first_open, count)
     samples = []
     for s in symbolic:
-        sizes = [(_ROWS if i == 0 else open_size) if d is None else d for i, d in enumerate(s._dims)]
+        sizes = [(count if i == 0 else open_size) if d is None else d for i, d in enumerate(s._dims)]
         code = dtypes.code_of(s.dtype)
         with init_scope():
             samples.append(_tandem.fill(tuple(sizes), 0.0 if s.dtype != "float32" else 0.5, code))
@@ -296,7 +297,7 @@ def _probe(f, args, kwargs, open_size):
             result = f(*_filled(args, values), **_filled(kwargs, values))
         finally:
             state.tracing, state.open_rows = before
-        raise _Described(_outlined(result, first_open, None if first_open else rows))
+        raise _Described(_outlined(result, first_open and count, None if first_open else rows))
 
     try:
         with init_scope():
@@ -310,24 +311,24 @@ def _probe(f, args, kwargs, open_size):
             pass
     with init_scope():
         values = {id(s): t for s, t in zip(symbolic, samples)}
-        return _outlined(f(*_filled(args, values), **_filled(kwargs, values)), first_open)
+        return _outlined(f(*_filled(args, values), **_filled(kwargs, values)), first_open and count)
 
 
 text_probes = []  # Not empty while a call is described by texts that mean nothing.
 
 
-def _probe_texts(f, args, kwargs, symbolic, open_size, first_open):
+def _probe_texts(f, args, kwargs, symbolic, open_size, first_open, count):
     """The outputs of a call that texts are given to, which only the host has."""
     from tandem.strings import StringTensor
 
     values = {}
     with init_scope():
         for s in symbolic:
-            sizes = tuple((_ROWS if i == 0 else open_size) if d is None else d for i, d in enumerate(s._dims))
+            sizes = tuple((count if i == 0 else open_size) if d is None else d for i, d in enumerate(s._dims))
             values[id(s)] = StringTensor(np.full(sizes, "", object)) if s.dtype == "string" else _tandem.fill(sizes, 0.0, dtypes.code_of(s.dtype))
         text_probes.append(f)
         try:
-            return _outlined(f(*_filled(args, values), **_filled(kwargs, values)), first_open)
+            return _outlined(f(*_filled(args, values), **_filled(kwargs, values)), first_open and count)
         finally:
             text_probes.pop()
 
@@ -339,8 +340,8 @@ class _Outline:
         self.dims, self.dtype = dims, dtype
 
 
-def _outlined(result, first_open, rows=None):
-    """What stands for a result. Sizes that depend on the rows are open, or multiples of `rows` where that number is given."""
+def _outlined(result, open_rows, rows=None):
+    """What stands for a result. Sizes that depend on the rows, and multiples of `open_rows`, are open, or multiples of `rows` where that is given."""
 
     def known(size):
         return None if rows is None else -size.extent * rows
@@ -352,7 +353,7 @@ def _outlined(result, first_open, rows=None):
         if not isinstance(leaf, Tensor) and not is_text:
             return leaf
         dims = [known(s) if _is_size(s) else s for s in (leaf.numpy().shape if is_text and leaf.ndim else () if is_text else leaf._sizes)]
-        if first_open and dims and dims[0] is not None and dims[0] % _ROWS == 0 and dims[0] > 0 and not any(d is None for d in dims):
+        if open_rows and dims and dims[0] is not None and dims[0] % open_rows == 0 and dims[0] > 0 and not any(d is None for d in dims):
             dims[0] = None
         return _Outline(tuple(dims), leaf.dtype.name)
 
@@ -374,6 +375,12 @@ def _probe_wide_enough(f, args, kwargs, open_axes):
             return _probe(f, args, kwargs, size), larger
         except InvalidArgumentError as error:
             failed = failed or error
+    for count in dict.fromkeys(int(n) for n in re.findall(r"\[(\d+)", str(failed))):  # A call may be made for batches of one number of rows.
+        if count not in (0, 1, _ROWS):
+            try:
+                return _probe(f, args, kwargs, choices[0][0], count), choices[0][1]
+            except InvalidArgumentError:
+                continue
     raise failed
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import _tandem
 from tandem import nest
 from tandem._tensors.tensor import Tensor
+from tandem._tracing.state import state
 from tandem.keras import _adapter, config, metrics as metrics_module, optimizers as optimizers_module
 from tandem.keras._compiled import CompileLoss, CompileMetrics
 from tandem.keras._steps import TrainingSteps, _ReplicaStep, _ServerStep
@@ -119,6 +120,7 @@ class Trainer(TrainingSteps):
     def reset_metrics(self):
         """Lets the metrics begin anew."""
         for m in self.metrics:
+            m._is_merged = False
             m.reset_state()
 
     def get_metrics_result(self):
@@ -286,24 +288,24 @@ class Trainer(TrainingSteps):
         program = self._tandem_functions.get(kind)
         if not isinstance(program, _ReplicaStep) or not program.is_default:
             return None
-        if live:
-            return {} if isinstance(program, _ServerStep) else self.get_metrics_result()
-        self._merge_processes()
-        return self.get_metrics_result()
+        if live and isinstance(program, _ServerStep):
+            return {}
+        if not live:
+            self._merge_processes()
+        before, state.metrics_alone = state.metrics_alone, True
+        try:
+            return self.get_metrics_result()
+        finally:
+            state.metrics_alone = before
 
     def _merge_processes(self):
         """Where several processes train, the states of metrics become the sums over all of them."""
         strategy = self.__dict__.get("_tandem_strategy")
         if not strategy._spans_processes:
             return
-        from tandem.distribute._values import PerReplica, marked
-
-        count = strategy._local_replicas
         for metric in self.metrics:
-            for variable in metric.variables:
-                own = variable.read_value()
-                parts = [own] + [_tandem.zeros_like(own)] * (count - 1)
-                variable.assign(strategy.reduce("SUM", marked(PerReplica(parts), count)))
+            metrics_module.merge_processes(metric, strategy)
+            metric._is_merged = True
 
     def _numbers(self, logs, better=None):
         strategy = self.__dict__.get("_tandem_strategy")

@@ -1,5 +1,7 @@
 """Metrics, keras.metrics: states that are counted into and read."""
 
+import functools
+
 import numpy as np
 
 import _tandem
@@ -16,8 +18,47 @@ from tandem.keras.losses import (  # noqa: F401: metrics by the names of losses
 )
 
 
+def merge_processes(metric, strategy):
+    """The state of a metric becomes the sum over all processes."""
+    from tandem.distribute._values import PerReplica, marked
+
+    count = strategy._local_replicas
+    for variable in metric.variables:
+        own = variable.read_value()
+        parts = [own] + [_tandem.zeros_like(own)] * (count - 1)
+        variable.assign(strategy.reduce("SUM", marked(PerReplica(parts), count)))
+
+
+def _over_processes(result):
+    """A metric's `result` in a loop of one's own: of the states of all processes that train together, each of which calls it."""
+
+    @functools.wraps(result)
+    def call(self, *args, **kwargs):
+        strategy = self.__dict__.get("_tandem_strategy")
+        if strategy is None or state.metrics_alone or state.in_replica or state.tracing or not self._is_apart(strategy):
+            return result(self, *args, **kwargs)
+        own = [v.read_value() for v in self.variables]
+        try:
+            state.metrics_alone = True
+            merge_processes(self, strategy)
+            return result(self, *args, **kwargs)
+        finally:
+            state.metrics_alone = False
+            for v, value in zip(self.variables, own):
+                v.assign(value)
+
+    return call
+
+
 class Metric(_objects.Configured):
     """A state over examples, and what it says."""
+
+    _is_merged = False  # Whether this process has the state of all already.
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "result" in vars(cls):
+            cls.result = _over_processes(cls.result)
 
     def __init__(self, dtype=None, name=None):
         self.name = name or _objects.auto_name(_objects.snake_case(type(self).__name__))
@@ -84,8 +125,13 @@ class Metric(_objects.Configured):
     trainable_variables = trainable_weights = property(lambda self: [])
     non_trainable_variables = property(lambda self: self.variables)
 
+    def _is_apart(self, strategy):
+        """Whether each process has a state of its own, which the others do not know."""
+        return strategy._spans_processes and strategy._model_parts == 1 and not strategy._has_one_state and not self._is_merged
+
     def reset_state(self):
         """Sets the state to zeros."""
+        self._is_merged = False
         for v in self.variables:
             v.assign(_tandem.fill(v._sizes, 0.0, v._code))
 
@@ -848,7 +894,7 @@ __all__ = [  # Written by scripts/exported-names.py.
     "SquaredHinge", "Sum", "TopKCategoricalAccuracy", "TrueNegatives", "TruePositives", "accuracy", "binary_accuracy",
     "binary_crossentropy", "categorical_accuracy", "categorical_crossentropy", "categorical_hinge", "cosine_similarity", "deserialize",
     "dtypes", "get", "hinge", "huber", "initializers", "kl_divergence", "kld", "log_cosh", "mae", "mape", "mean_absolute_error",
-    "mean_absolute_percentage_error", "mean_squared_error", "mean_squared_logarithmic_error", "mse", "msle", "poisson", "serialize",
-    "sparse_categorical_accuracy", "sparse_categorical_crossentropy", "sparse_top_k_categorical_accuracy", "squared_hinge", "state",
-    "top_k_categorical_accuracy",
+    "mean_absolute_percentage_error", "mean_squared_error", "mean_squared_logarithmic_error", "merge_processes", "mse", "msle", "poisson",
+    "serialize", "sparse_categorical_accuracy", "sparse_categorical_crossentropy", "sparse_top_k_categorical_accuracy", "squared_hinge",
+    "state", "top_k_categorical_accuracy",
 ]

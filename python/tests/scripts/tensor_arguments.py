@@ -58,3 +58,17 @@ result["array as filters, transposed"] = tf.nn.conv2d_transpose(images, random.r
 result["arrays as statistics"] = tf.nn.batch_normalization(images, vector, vector, vector, vector, 1e-3)
 result["array as right side"] = tf.linalg.solve(tf.constant([[2.0, 1.0], [1.0, 3.0]]), np.array([[1.0], [2.0]]))
 assert result["array as right side"].dtype == "float32"
+deep, line, volume = tf.constant(random.rand(1, 4, 4, 6), tf.float32), tf.constant(random.rand(1, 8, 3), tf.float32), tf.constant(random.rand(1, 4, 4, 4, 3), tf.float32)
+result["maximum of channels"] = tf.nn.max_pool(deep, (1, 1, 1, 3), (1, 1, 1, 3), "VALID")
+result["windows of sequences"], result["windows of volumes"] = tf.nn.max_pool(line, 2, 2, "VALID"), tf.nn.avg_pool(volume, [2, 2, 2], [2, 2, 2], "VALID")
+result["where maxima are"] = tf.nn.max_pool_with_argmax(deep, 2, 2, "VALID").argmax
+result["filtered sequence"] = tf.nn.convolution(line, tf.constant(random.rand(2, 3, 2), tf.float32), strides=[2], padding="SAME")
+result["filtered volume"] = tf.nn.convolution(volume, tf.constant(random.rand(2, 2, 2, 3, 2), tf.float32), strides=[2, 2, 2])
+result["spread sequence"] = tf.nn.conv_transpose(line, tf.constant(random.rand(2, 4, 3), tf.float32), [1, 16, 4], 2)
+result["spread volume"] = tf.nn.conv_transpose(volume, tf.constant(random.rand(2, 2, 2, 4, 3), tf.float32), [1, 8, 8, 8, 4], 2)
+for wrong in ([1, 1, 1, 2], [2, 1, 1, 1]):
+    try:
+        tf.nn.conv2d(deep, tf.ones((1, 1, 6, 2)), wrong, "VALID")
+        raise AssertionError("steps over rows or channels")
+    except (NotImplementedError, tf.errors.UnimplementedError):
+        pass
