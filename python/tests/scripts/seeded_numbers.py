@@ -54,3 +54,16 @@ result["after all layers"] = random.random()
 result["keras"] = np.concatenate(
     [tf.keras.random.normal((3,)), tf.keras.random.uniform((3,)), tf.keras.random.randint((3,), 0, 10), tf.keras.random.shuffle(np.arange(5.0)), tf.keras.random.truncated_normal((2,), seed=4)]
 )
+
+tf.keras.utils.set_random_seed(5)
+model = tf.keras.Sequential([layers.Dense(16, "relu"), layers.Dropout(0.3), layers.Reshape((4, 4)), layers.SpatialDropout1D(0.2, seed=4), layers.Flatten(), layers.Dense(1)])
+model.compile("sgd", "mse")
+result["history with dropout"] = model.fit(x, y, epochs=3, verbose=0).history["loss"]
+
+
+@tf.function
+def dropped_twice(x):
+    return dropout(x, training=True), dropout(x, training=True)
+
+
+result["dropped in a function"] = np.concatenate([*dropped_twice(tf.ones(12)), *dropped_twice(tf.ones(12)), dropout(tf.ones(12), training=True)])
