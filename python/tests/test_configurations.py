@@ -117,3 +117,20 @@ def test_import_of_all_names_takes_those_that_are_found_late():
     names = {}
     exec("from tandem.keras.layers import *\nfrom tandem.keras.losses import *\nfrom tandem.keras.optimizers import *", names)
     assert {"Dense", "AdaptiveMaxPooling3D", "CutMix", "circle", "Muon"} <= set(names)
+
+
+class InBatchesOfFive(keras.layers.Layer):
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(4)
+
+    def call(self, x):
+        return keras.ops.reshape(self.dense(keras.ops.reshape(x, [5 * 6, 3])), [-1, 6, 4])
+
+
+def test_a_layer_may_be_written_for_one_number_of_rows():
+    inputs = keras.Input((6, 3))
+    model = keras.Model(inputs, keras.layers.GlobalAveragePooling1D()(InBatchesOfFive()(inputs)))
+    model.compile("sgd", "mse")
+    model.fit(np.ones((10, 6, 3)), np.ones((10, 4)), batch_size=5, verbose=0)
+    assert model.predict(np.ones((5, 6, 3)), verbose=0).shape == (5, 4)

@@ -1,5 +1,6 @@
 """What stands for a value while a model is described: symbolic tensors, and the steps between them."""
 
+import math
 import operator
 import re
 from typing import Any, NamedTuple
@@ -366,6 +367,15 @@ def _merged(a, b):
     return _Outline(tuple(x if x == y else None for x, y in zip(a.dims, b.dims)), a.dtype)
 
 
+def _filling_rows(error):
+    """The number of rows with which a reshape that failed fills the shape that it was given."""
+    found = re.search(r"reshape: (\d+) elements of \[[\d,]*\] do not fill \[([\d,]+)\]", error)
+    if found is None:
+        return []
+    wanted, per_row = math.prod(map(int, found[2].split(","))), int(found[1]) // _ROWS
+    return [wanted // per_row] if per_row and wanted % per_row == 0 else []
+
+
 def _probe_wide_enough(f, args, kwargs, open_axes):
     """The outputs of a call, and another size to try: the smallest numbers for sizes that are not known with which it can be made."""
     choices = _OPEN[: {0: 1, 1: 3, 2: 2}.get(open_axes, 1)]
@@ -375,7 +385,7 @@ def _probe_wide_enough(f, args, kwargs, open_axes):
             return _probe(f, args, kwargs, size), larger
         except InvalidArgumentError as error:
             failed = failed or error
-    for count in dict.fromkeys(int(n) for n in re.findall(r"\[(\d+)", str(failed))):  # A call may be made for batches of one number of rows.
+    for count in dict.fromkeys((*_filling_rows(str(failed)), *(int(n) for n in re.findall(r"\[(\d+)", str(failed))))):  # A call may be made for batches of one number of rows.
         if count not in (0, 1, _ROWS):
             try:
                 return _probe(f, args, kwargs, choices[0][0], count), choices[0][1]

@@ -64,6 +64,11 @@ class SeedGenerator:
     def get_config(self):
         return {"seed": self._initial_seed, "name": self.name}
 
+    @classmethod
+    def from_config(cls, config):
+        """The generator of its configuration."""
+        return cls(**config)
+
 
 def _seed(seed):
     if seed is None:
