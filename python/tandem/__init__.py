@@ -104,11 +104,11 @@ def __getattr__(name):
     if name == "random_normal_initializer":
         from tandem.keras.initializers import RandomNormal
 
-        return RandomNormal
+        return lambda mean=0.0, stddev=0.05, seed=None: RandomNormal.drawing_anew(mean, stddev, seed=seed)
     if name == "random_uniform_initializer":
         from tandem.keras.initializers import RandomUniform
 
-        return RandomUniform
+        return lambda minval=-0.05, maxval=0.05, seed=None: RandomUniform.drawing_anew(minval, maxval, seed=seed)
     if name in ("constant_initializer", "zeros_initializer", "ones_initializer"):
         from tandem.keras import initializers
 

@@ -38,7 +38,8 @@ def _kind_of(values):
     """The dtype of the tensor that values make."""
     from tandem._ops import constant
 
-    return values.dtype if isinstance(values, _tandem.Tensor) else constant(values).dtype
+    has_one = isinstance(values, _tandem.Tensor) or getattr(values, "_is_text_tensor", False)
+    return values.dtype if has_one else constant(values).dtype
 
 
 class TextFileIndex:

@@ -481,3 +481,43 @@ def test_tables_of_feature_columns_train():
     ):
         with pytest.raises(ValueError, match=words):
             wrong()
+
+
+def test_files_of_models_keep_what_layers_have_learnt_of_words(tmp_path):
+    keras = tf.keras
+    words, numbers = keras.layers.StringLookup(output_mode="one_hot"), keras.layers.IntegerLookup(mask_token=0, num_oov_indices=2)
+    words.adapt(["a", "b"])
+    numbers.adapt([5, 7])
+    text, number = keras.Input((1,), dtype="string"), keras.Input((1,), dtype="int64")
+    model = keras.Model([text, number], keras.layers.Dense(2)(keras.layers.Concatenate()([words(text), numbers(number)])))
+    model.save(tmp_path / "m.keras")
+    given = [tf.constant([["a"], ["q"]]), tf.constant([[7], [1]], tf.int64)]
+    read = keras.models.load_model(tmp_path / "m.keras")
+    assert [layer.get_vocabulary() for layer in read.layers if hasattr(layer, "get_vocabulary")] == [["[UNK]", "b", "a"], [0, -1, -1, 7, 5]]
+    np.testing.assert_array_equal(read(given), model(given))
+    for i, layer in enumerate((keras.layers.TextVectorization(output_sequence_length=4), keras.layers.TextVectorization(output_mode="tf_idf"))):
+        layer.adapt(["a b", "c"])
+        model = keras.Sequential([keras.Input((), dtype="string"), layer, keras.layers.Dense(2)])
+        texts = tf.constant(["a c", "z"])
+        expected = model(texts)
+        with pytest.warns(UserWarning, match="folder"):
+            tf.saved_model.save(model, tmp_path / f"folder{i}")
+        np.testing.assert_allclose(tf.saved_model.load(tmp_path / f"folder{i}").signatures["serving_default"](texts)["output_0"], expected, rtol=1e-6)
+    assert layer.get_config()["vocabulary"] is None
+
+
+class _Bare(tf.keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.inner = tf.keras.layers.Dense(5)
+
+    def call(self, inputs):
+        return self.inner(inputs)
+
+
+def test_a_model_whose_class_takes_no_arguments_is_read_from_a_folder(tmp_path):
+    model = _Bare()
+    expected = model(tf.ones((2, 3)))
+    with pytest.warns(UserWarning, match="folder"):
+        tf.saved_model.save(model, tmp_path / "m")
+    np.testing.assert_allclose(tf.saved_model.load(tmp_path / "m").signatures["serving_default"](tf.ones((2, 3)))["output_0"], expected, rtol=1e-6)

@@ -27,14 +27,9 @@ class Sequence:
         """The sequence of an op that has drawn `position` blocks before, with the two seeds it was made with."""
         return cls(seed % 2**64, ((seed2 % 2**64) << 64) + position)
 
-    def blocks(self, first, count, step=1):
-        """The blocks of numbers first, first + step, and so on."""
-        words = np.empty((count, 4), np.uint32)
-        for begin in range(0, count, _CHUNK):
-            size = min(_CHUNK, count - begin)
-            offsets = np.arange(begin, begin + size, dtype=np.uint64) * np.uint64(step)
-            words[begin : begin + size] = self.at(offsets, first)
-        return words
+    def blocks(self, first, count):
+        """So many blocks from number `first` on."""
+        return _rows(count, 4, np.uint32, lambda numbers: self.at(numbers, first))
 
     def at(self, offsets, first=0):
         """The blocks at `first` and each of the offsets, an array of uint64."""
@@ -54,6 +49,15 @@ class Sequence:
     def words(self, count):
         """The first words."""
         return self.blocks(0, -(-count // 4)).reshape(-1)[:count]
+
+
+def _rows(count, width, kind, make):
+    """An array of rows, of whose numbers `make` makes some at once."""
+    result = np.empty((count, width), kind)
+    for begin in range(0, count, _CHUNK):
+        end = min(begin + _CHUNK, count)
+        result[begin:end] = make(np.arange(begin, end, dtype=np.uint64))
+    return result
 
 
 # ---- Numbers of words ----
@@ -76,13 +80,15 @@ def _wide_unit(pairs):
 
 def uniform(sequence, shape, dtype):
     """Numbers in [0, 1)."""
+    count = _count(shape)
     if dtype.name == "float64":
-        return _wide_unit(sequence.words(2 * _count(shape)).reshape(-1, 2)).reshape(shape)
-    words = sequence.words(_count(shape)).reshape(shape)
-    if dtype.name == "float32":
-        return _unit(words)
-    bits = 10 if dtype.name == "float16" else 7  # Of bfloat16.
-    return (words & np.uint32(2**bits - 1)).astype(np.float32) / np.float32(2**bits)
+        found = _rows(-(-count // 2), 2, np.float64, lambda at: _wide_unit(sequence.at(at).reshape(-1, 2, 2)))
+    elif dtype.name == "float32":
+        found = _rows(-(-count // 4), 4, np.float32, lambda at: _unit(sequence.at(at)))
+    else:
+        bits = 10 if dtype.name == "float16" else 7  # Of bfloat16.
+        found = _rows(-(-count // 4), 4, np.float32, lambda at: (sequence.at(at) & np.uint32(2**bits - 1)) / np.float32(2**bits))
+    return found.reshape(-1)[:count].reshape(shape)
 
 
 def integers(sequence, shape, low, high, dtype):
@@ -114,30 +120,36 @@ def _normal_of(words, double):
 def normal(sequence, shape, dtype):
     """Normal numbers."""
     double, count = dtype.name == "float64", _count(shape)
-    blocks = sequence.blocks(0, -(-count // (2 if double else 4)))
-    return _normal_of(blocks, double).reshape(-1)[:count].reshape(shape)
+    width, kind = (2, np.float64) if double else (4, np.float32)
+    found = _rows(-(-count // width), width, kind, lambda at: _normal_of(sequence.at(at), double))
+    return found.reshape(-1)[:count].reshape(shape)
 
 
 def truncated_normal(sequence, shape, dtype):
     """Normal numbers whose absolute values are below 2. Each four of them (two in double precision) have words of their own, of
     which they take as many as they need."""
     double, count = dtype.name == "float64", _count(shape)
-    size = 2 if double else 4
-    result = np.empty((-(-count // size), size), np.float64 if double else np.float32)
-    open_, tried = np.arange(len(result), dtype=np.uint64), 1  # At first as many words as most of them need.
-    while len(open_):
-        offsets = open_ * np.uint64(64 * size)
-        words = np.concatenate([sequence.at(offsets[at : at + _CHUNK], k) for k in range(tried) for at in range(0, len(offsets), _CHUNK)])
-        numbers = _normal_of(words.reshape(tried, len(open_), 4).transpose(1, 0, 2).reshape(len(open_), -1), double)
+    size, kind = (2, np.float64) if double else (4, np.float32)
+    found = _rows(-(-count // size), size, kind, lambda groups: _truncated(sequence, groups, size, kind))
+    return found.reshape(-1)[:count].reshape(shape)
+
+
+def _truncated(sequence, groups, size, kind):
+    result = np.empty((len(groups), size), kind)
+    left, tried = np.arange(len(groups)), 1  # At first as many words as most of them need.
+    while len(left):
+        offsets = groups[left] * np.uint64(64 * size)
+        words = np.concatenate([sequence.at(offsets, k) for k in range(tried)], 1)
+        numbers = _normal_of(words, kind is np.float64)
         inside = np.abs(numbers) < 2
         enough = inside.sum(1) >= size
         if numbers.shape[1] == size:
-            result[open_[enough]] = numbers[enough]
+            result[left[enough]] = numbers[enough]
         else:
             chosen = np.argsort(~inside, axis=1, kind="stable")[:, :size]
-            result[open_[enough]] = np.take_along_axis(numbers, chosen, 1)[enough]
-        open_, tried = open_[~enough], 3 * tried
-    return result.reshape(-1)[:count].reshape(shape)
+            result[left[enough]] = np.take_along_axis(numbers, chosen, 1)[enough]
+        left, tried = left[~enough], 3 * tried
+    return result
 
 
 def permutation(sequence, count):

@@ -11,6 +11,7 @@ from tandem import dtypes, nest
 from tandem._tensors.specs import SPECS, RaggedTensorSpec, reshaped, row_of, spec_of
 from tandem._tensors.tensor import Tensor, TensorSpec
 from tandem._tracing.function import GiveUpTrace
+from tandem._ops import philox
 from tandem._tracing.state import rehearsal, state
 from tandem.data._iterator import Iterator, Options
 from tandem.data._structure import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY, _Structure, _as_slices, _flat, _is_not_dense, _leaf, _leaves_for, _pack_values, _row, _typed_part, _untupled
@@ -159,6 +160,7 @@ class Dataset(Transformations):
     @staticmethod
     def random(seed=None, rerandomize_each_iteration=None, name=None):
         """A data set of random integers without an end."""
+        philox.seeds.pair(seed)
         def generate():
             source = _random.Random(seed)
             while True:
@@ -169,6 +171,7 @@ class Dataset(Transformations):
     @staticmethod
     def sample_from_datasets(datasets, weights=None, seed=None, stop_on_empty_dataset=False, rerandomize_each_iteration=None):
         """Elements of several data sets, drawn by weights."""
+        philox.seeds.pair(seed)
         def generate():
             source = _random.Random(seed)
             open_ = [d._open() for d in datasets]

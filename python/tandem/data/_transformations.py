@@ -13,6 +13,7 @@ from tandem import nest
 from tandem._tensors.shape import TensorShape
 from tandem._tensors.specs import SPECS, RaggedTensorSpec, SparseTensorSpec, batched, row_of, spec_of
 from tandem._tensors.tensor import Tensor, TensorSpec
+from tandem._ops import philox
 from tandem._tracing.state import rehearsal
 from tandem.data import _dataset
 from tandem.errors import InvalidArgumentError
@@ -241,6 +242,7 @@ class Transformations:
         """The elements in a random order, drawn from a buffer."""
         reshuffle = True if reshuffle_each_iteration is None else bool(reshuffle_each_iteration)
         size = int(buffer_size)
+        philox.seeds.pair(seed)  # TensorFlow takes one of its random seeds here, which those of later ops follow.
         if self._native is not None:
             return self._then(self._native.shuffle(size, None if seed is None else int(seed) % 2**63, reshuffle), self._spec)
         source = self

@@ -458,7 +458,14 @@ class Model(Trainer, Layer):
             from tandem.keras import saving
 
             return saving.functional_from_config(cls, config, custom_objects)
-        return cls(**config)
+        try:
+            return cls(**config)
+        except TypeError:
+            # A class of the user's that takes nothing of what all models have in their configurations is made without it.
+            own = {key: value for key, value in config.items() if key not in ("name", "trainable", "dtype")}
+            if own:
+                raise
+            return cls()
 
     def __getstate__(self):
         if self._tandem_graph is None:

@@ -36,12 +36,23 @@ class _Seeded(Initializer):
         self._given_seed = seed
         self.seed = make_default_seed() if seed is None else seed
 
+    _draws_anew = False  # Whether each call draws other numbers, unless a seed is given.
+
+    @classmethod
+    def drawing_anew(cls, *args, seed=None):
+        """An initializer of TensorFlow, which draws other numbers at each call."""
+        made = cls(*args, seed=0 if seed is None else seed)
+        made._given_seed, made._draws_anew = seed, True
+        return made
+
     def _draw(self, f, shape, dtype, *args):
         from tandem import random
         from tandem._tracing.state import init_scope
         from tandem.keras.random import stateless_seed
 
         with init_scope():
+            if self._draws_anew and self._given_seed is None:
+                return (random.uniform if f is _tandem.random_uniform else random.normal)(tuple(shape), *args, dtype=dtype or "float32")
             pair = None if self._given_seed is None and philox.seeds.seed is None else stateless_seed(self.seed)
             if pair is not None:
                 draws = {_tandem.random_uniform: random.stateless_uniform, _tandem.random_normal: random.stateless_normal}
@@ -71,6 +82,8 @@ class Constant(Initializer):
 
     def __call__(self, shape, dtype=None):
         value = _tandem.convert(self.value, _code(dtype))
+        if value._rank and value.shape.num_elements() == math.prod(int(s) for s in shape):
+            return _tandem.reshape(value, tuple(shape))
         return _tandem.broadcast_to(value, tuple(shape))
 
     def get_config(self):

@@ -40,5 +40,8 @@ outside = tf.lookup.StaticVocabularyTable(tf.lookup.KeyValueTensorInitializer(["
 result["buckets of texts"] = outside[tf.constant(["e", "x", "why", "king", "p"])]
 outside = tf.lookup.StaticVocabularyTable(tf.lookup.KeyValueTensorInitializer(tf.constant([4, 9], tf.int64), tf.constant([0, 1], tf.int64)), 5)
 result["buckets of numbers"] = outside[tf.constant([4, 5, 6, 7, 9], tf.int64)]
+for i, (keys, values) in enumerate(((tf.constant(["a", "b"]), tf.constant([7, 8])), (["a", "b"], [7, 8]), (np.array(["a", "b"]), np.array([7, 8])))):
+    found = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, values), -1).lookup(tf.constant(["b", "z"]))
+    result[f"table {i}"] = [*found.numpy(), found.dtype.size]
 rows = tf.ragged.constant([["Who", "is", "Dan"], ["Pause"], ["Will", "it"]])
 result["buckets of rows"] = tf.strings.to_hash_bucket_fast(rows, 1024).to_tensor()

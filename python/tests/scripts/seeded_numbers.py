@@ -48,6 +48,10 @@ result["layers"] = np.concatenate(
         first_weights(layers.Embedding(20, 4), (None, 5)), first_weights(layers.Conv2D(2, 3, kernel_initializer="orthogonal"), (None, 8, 8, 3)),
     ]
 )
+anew = tf.random_normal_initializer(0.0, 0.02)
+result["anew at each call"] = np.stack([anew([3]), anew([3]), tf.random_uniform_initializer(seed=4)([3])])
+tf.data.Dataset.range(3).shuffle(3)
+result["after a shuffle"] = tf.random.normal([2])
 dropout = layers.Dropout(0.5)
 result["dropped"] = np.stack([dropout(np.ones(12, np.float32), training=True) for _ in range(2)])
 result["after all layers"] = random.random()

@@ -11,6 +11,7 @@ from tandem._tensors.tensor import Tensor
 from tandem.keras._symbolic import KerasTensor, text_probes
 from tandem.keras._layer import Layer
 from tandem.keras.layers._formats import format_of
+from tandem.keras.layers._vocabulary import KeptVocabulary
 from tandem.keras.layers.core import floating
 from tandem.keras.random import SeedGenerator, make_default_seed
 
@@ -408,7 +409,7 @@ def _by_count(counts):
     return sorted(sorted(counts, reverse=True), key=lambda w: -counts[w])
 
 
-class _Lookup(Layer):
+class _Lookup(KeptVocabulary, Layer):
     """Numbers of words or values; done on the host, but for numbers of integers."""
 
     def __init__(self, vocabulary=None, num_oov_indices=1, mask_token=None, oov_token=None, max_tokens=None, output_mode="int", invert=False, idf_weights=None, pad_to_max_tokens=False, **kwargs):
@@ -443,8 +444,7 @@ class _Lookup(Layer):
         special = self._special()
         if words[: len(special)] == special:
             words = words[len(special) :]
-        self._words = words
-        self._table = {w: i + len(special) for i, w in enumerate(words)}
+        self._set_words(words)
         if idf_weights is not None:
             weights = np.asarray(idf_weights, np.float32)
             if len(special) and len(weights) == len(special) + len(words):
@@ -454,6 +454,13 @@ class _Lookup(Layer):
             unknown = np.full(len(special), weights.mean() if len(weights) else 1.0, np.float32)
             unknown[: len(special) - self.num_oov_indices] = 0.0
             self._idf = np.concatenate([unknown, weights])
+
+    def _known_words(self):
+        return None if self._table is None else self._words
+
+    def _set_words(self, words):
+        self._words = words
+        self._table = {w: i + len(self._special()) for i, w in enumerate(words)}
 
     def adapt(self, data, batch_size=None, steps=None):
         from collections import Counter
@@ -549,7 +556,7 @@ class _Lookup(Layer):
             return inputs.with_values(self(inputs.values, **kwargs))
         if self._takes_texts:
             return _numbered(self, inputs)
-        if isinstance(inputs, (Tensor, KerasTensor)) and not self._is_text and not self.invert and self._words:
+        if not self._is_text and not self.invert and (isinstance(inputs, KerasTensor) or isinstance(inputs, Tensor) and self._words):
             return super().__call__(inputs, **kwargs)
         return self.call(inputs)
 
@@ -585,6 +592,8 @@ class IntegerLookup(_Lookup):
     def _plain(value):
         return int(value)
 
+    _word_of = _plain
+
 
 def _lines_of(vocabulary):
     """The words of a list, or of a file's lines."""
@@ -594,7 +603,7 @@ def _lines_of(vocabulary):
         return file.read().splitlines()
 
 
-class TextVectorization(Layer):
+class TextVectorization(KeptVocabulary, Layer):
     """Texts as sequences of numbers of words; done on the host."""
 
     def __init__(self, max_tokens=None, standardize="lower_and_strip_punctuation", split="whitespace", ngrams=None, output_mode="int", output_sequence_length=None, pad_to_max_tokens=False, vocabulary=None, idf_weights=None, sparse=False, ragged=False, encoding="utf-8", name=None, **kwargs):
@@ -665,6 +674,12 @@ class TextVectorization(Layer):
             weights = np.asarray(idf_weights, np.float32)
             unknown = self.vocabulary_size() - len(weights)
             self._idf = np.concatenate([np.full(unknown, weights.mean() if len(weights) else 1.0, np.float32), weights])
+
+    def _known_words(self):
+        return self._lookup._known_words()
+
+    def _set_words(self, words):
+        self._lookup._set_words(words)
 
     def get_vocabulary(self, include_special_tokens=True):
         """The vocabulary as a list."""

@@ -11,6 +11,7 @@ import numpy as np
 
 import _tandem
 from tandem.keras.saving.objects import CustomObjectScope, deserialize_keras_object, kept_objects, own_objects, serialize_keras_object
+from tandem.keras.layers._vocabulary import vocabularies_are_written
 from tandem.keras.saving.weights import _h5py, _load_assets, _named_layers, _read_legacy, _read_weights, _replaced_at_once, _save_assets, _write_weights, whole_slots
 
 
@@ -87,7 +88,8 @@ def is_folder_of_model(path):
 
 def described(model, include_optimizer=True):
     """A model's configuration, with those of how it was built and compiled."""
-    config = serialize_keras_object(model)
+    with vocabularies_are_written():
+        config = serialize_keras_object(model)
     config["build_config"] = model.get_build_config() or {"input_shape": None}
     config["compile_config"] = (_compile_config(model) if include_optimizer else None) or {}
     return config

@@ -47,6 +47,21 @@ def _named_layers(model):
     return found
 
 
+def _layers_by_path(model):
+    """All layers, each once, by paths as Keras has them."""
+    seen = set()
+
+    def walk(layer, path):
+        if id(layer) in seen:
+            return
+        seen.add(id(layer))
+        yield path, layer
+        for name, child in _named_children(layer):
+            yield from walk(child, f"{path}/{name}".strip("/"))
+
+    yield from walk(model, "")
+
+
 def _named_children(layer):
     """Layers within a layer: those of a described model by their kinds, those of attributes by the attributes' names."""
     from tandem.keras._layer import Layer
@@ -90,20 +105,20 @@ def _save_assets(archive, model):
     """The files that layers keep besides their weights."""
     import tempfile
 
-    for layer in model._flatten_layers():
+    for path, layer in _layers_by_path(model):
         if not hasattr(layer, "save_assets"):
             continue
         with tempfile.TemporaryDirectory() as folder:
             layer.save_assets(folder)
-            for name in os.listdir(folder):
-                archive.write(os.path.join(folder, name), f"assets/{layer.name}/{name}")
+            for name in sorted(os.listdir(folder)):
+                archive.write(os.path.join(folder, name), f"assets/{path}/{name}")
 
 
 def _load_assets(archive, model):
     import tempfile
 
-    for layer in model._flatten_layers():
-        names = [n for n in archive.namelist() if n.startswith(f"assets/{layer.name}/")]
+    for path, layer in _layers_by_path(model):
+        names = [n for n in archive.namelist() if os.path.dirname(n) in (f"assets/{path}", f"assets/{layer.name}")]
         if not names or not hasattr(layer, "load_assets"):
             continue
         with tempfile.TemporaryDirectory() as folder:
