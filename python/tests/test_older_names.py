@@ -25,7 +25,10 @@ from tensorflow.python.keras.api._v2 import keras as api
 from tensorflow.python.keras.engine.functional import Functional
 from tensorflow.python.keras.layers.core import Dense
 from tensorflow.python.keras.optimizer_v2 import adam, gradient_descent
+from tensorflow.python.framework.smart_cond import smart_cond
+from tensorflow.python.layers import utils
 from tensorflow.python.ops import array_ops, math_ops, nn
+from tensorflow.python.ops.lookup_ops import StaticHashTable
 from tensorflow.python.ops.init_ops_v2 import Zeros
 from tensorflow.python.util import nest
 from tensorflow.python.util.nest import flatten
@@ -36,6 +39,8 @@ assert adam.Adam is adam_v2.Adam is tf.keras.optimizers.Adam and gradient_descen
 assert isinstance(tf.keras.Model(tf.keras.Input((1,)), []), Functional) and GradientTape is tf.GradientTape
 assert ops.convert_to_tensor is tf.convert_to_tensor and tensor_shape.TensorShape is tf.TensorShape and dtypes.float32 is tf.float32
 assert float(math_ops.reduce_sum(nn.relu(array_ops.concat([[-1.0], [2.0]], 0)))) == 2.0 and nest.flatten is flatten
+assert [utils.conv_output_length(10, 3, p, 2) for p in ("same", "valid", "full")] == [5, 4, 6]
+assert smart_cond(True, lambda: 1, lambda: 2) == 1 and int(smart_cond(tf.constant(False), lambda: 1, lambda: 2)) == 2
 columns, whole = data_adapter.expand_1d((tf.ones((3,)), tf.ones((2, 2))))
 assert columns.shape == (3, 1) and whole.shape == (2, 2) and data_adapter.unpack_x_y_sample_weight((1, 2)) == (1, 2, None)
 try:

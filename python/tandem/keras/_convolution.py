@@ -1,6 +1,6 @@
 """Convolutions that the library has no op for, composed of those it has."""
 
-import numpy as np
+import math
 
 import _tandem
 
@@ -28,23 +28,39 @@ def output_length(length, kernel, stride, padding, output_padding=None, dilation
     return (length - 1) * stride + kernel - 2 * pad + output_padding
 
 
-def _by_phases(x, kernel, strides, befores, outs):
+def _by_phases(convolve, x, kernel, strides, befores, outs):
     """A transposed convolution with steps, as one convolution without: its channels are the pixels of a step, which are put in their places then.
 
     Pixel s * q + m of the whole result, in front of which `before` pixels are cut off, is the sum over j of x[q - j] kernel[m + s * j].
     """
+    axes = range(len(strides))
     taps = [-(-int(k) // s) for k, s in zip(kernel._sizes, strides)]
     places = [-(-(before + out) // s) for before, out, s in zip(befores, outs, strides)]
-    seen = [min(int(n), q) for n, q in zip(x._sizes[1:3], places)]
-    into, out = int(kernel._sizes[3]), int(kernel._sizes[2])
+    seen = [min(int(n), q) for n, q in zip(x._sizes[1:], places)]
+    out, into = (int(n) for n in kernel._sizes[-2:])
     kernel = _tandem.pad(kernel, [*((0, j * s - int(k)) for j, s, k in zip(taps, strides, kernel._sizes)), (0, 0), (0, 0)], 0.0)
-    kernel = _tandem.reshape(kernel, [taps[0], strides[0], taps[1], strides[1], out, into])[::-1, :, ::-1]
-    kernel = _tandem.reshape(_tandem.transpose(kernel, [0, 2, 5, 1, 3, 4]), [*taps, into, strides[0] * strides[1] * out])
-    pads = [n for j, q, length in zip(taps, places, seen) for n in (j - 1, q - length)]
-    y = _tandem.conv2d(x[:, : seen[0], : seen[1]], kernel, [1, 1], pads, [1, 1], 1)
+    kernel = _tandem.reshape(kernel, [*(n for pair in zip(taps, strides) for n in pair), out, into])
+    kernel = kernel[tuple(part for _ in axes for part in (slice(None, None, -1), slice(None)))]
+    last = 2 * len(strides)
+    kernel = _tandem.transpose(kernel, [*(2 * i for i in axes), last + 1, *(2 * i + 1 for i in axes), last])
+    kernel = _tandem.reshape(kernel, [*taps, into, math.prod(strides) * out])
+    pads = [(j - 1, q - length) for j, q, length in zip(taps, places, seen)]
+    y = convolve(x[(slice(None), *(slice(0, length) for length in seen))], kernel, pads)
     y = _tandem.reshape(y, [x._sizes[0], *places, *strides, out])
-    y = _tandem.reshape(_tandem.transpose(y, [0, 1, 3, 2, 4, 5]), [x._sizes[0], places[0] * strides[0], places[1] * strides[1], out])
-    return y[:, befores[0] : befores[0] + outs[0], befores[1] : befores[1] + outs[1]]
+    y = _tandem.transpose(y, [0, *(n for i in axes for n in (1 + i, 1 + len(strides) + i)), last + 1])
+    y = _tandem.reshape(y, [x._sizes[0], *(q * s for q, s in zip(places, strides)), out])
+    return y[(slice(None), *(slice(before, before + size) for before, size in zip(befores, outs)))]
+
+
+def _convolve_images(x, kernel, pads):
+    return _tandem.conv2d(x, kernel, [1, 1], [n for pair in pads for n in pair], [1, 1], 1)
+
+
+def _convolve_volumes(x, kernel, pads, dilations=(1, 1, 1)):
+    from tandem.keras.layers import Conv3D
+
+    layer = Conv3D(int(kernel._sizes[-1]), tuple(int(s) for s in kernel._sizes[:3]), dilation_rate=tuple(dilations), use_bias=False)
+    return layer.convolution_op(_tandem.pad(x, [(0, 0), *pads, (0, 0)], 0.0), kernel)
 
 
 def transposed(x, kernel, strides, padding, output_sizes=None, dilations=(1, 1), output_padding=None):
@@ -67,7 +83,7 @@ def transposed(x, kernel, strides, padding, output_sizes=None, dilations=(1, 1),
         befores.append(before)
         outs.append(out)
     if max(strides) > 1 and max(dilations) == 1:
-        return _by_phases(x, kernel, [int(s) for s in strides], befores, outs)
+        return _by_phases(_convolve_images, x, kernel, [int(s) for s in strides], befores, outs)
     wide = _dilated(x, strides)
     # Zeros behind the last pixel may be too many: they are cut off.
     cut = [slice(None)] * 4
@@ -85,11 +101,8 @@ def transposed(x, kernel, strides, padding, output_sizes=None, dilations=(1, 1),
 
 def transposed_volumes(x, kernel, strides, padding, output_sizes=None, dilations=(1, 1, 1), output_padding=None):
     """The gradient of a convolution of volumes: `kernel` is [depth, height, width, out, in]."""
-    from tandem.keras.layers import Conv3D
-
     x, kernel = _tandem.convert(x), _tandem.convert(kernel)
-    wide, pads = _dilated(x, strides), [(0, 0)]
-    cut = [slice(None)]
+    pads, cut, befores, outs = [], [slice(None)], [], []
     for i in range(3):
         length, k, stride = int(x._sizes[i + 1]), (int(kernel._sizes[i]) - 1) * dilations[i] + 1, strides[i]
         own = None if output_padding is None else output_padding[i]
@@ -99,7 +112,9 @@ def transposed_volumes(x, kernel, strides, padding, output_sizes=None, dilations
         high = out + k - 1 - low - length * stride
         cut.append(slice(max(-low, 0), length * stride + min(high, 0)))
         pads.append((max(low, 0), max(high, 0)))
-    wide = _tandem.pad(wide[tuple(cut)], [*pads, (0, 0)], 0.0)
+        befores.append(before)
+        outs.append(out)
+    if max(strides) > 1 and max(dilations) == 1:
+        return _by_phases(_convolve_volumes, x, kernel, [int(s) for s in strides], befores, outs)
     turned = _tandem.transpose(kernel[::-1, ::-1, ::-1], [0, 1, 2, 4, 3])
-    layer = Conv3D(int(turned._sizes[-1]), tuple(int(s) for s in turned._sizes[:3]), dilation_rate=tuple(dilations), use_bias=False, kernel_initializer="zeros")
-    return layer.convolution_op(wide, turned)
+    return _convolve_volumes(_dilated(x, strides)[tuple(cut)], turned, pads, dilations)

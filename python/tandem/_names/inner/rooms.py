@@ -13,7 +13,7 @@ class Room(types.ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         plain = name.removesuffix("_v2")
-        for place in (_tf, _tf.math, _tf.nn, _tf.linalg, _tf.initializers, _tf.compat.v1):
+        for place in (_tf, _tf.math, _tf.nn, _tf.linalg, _tf.lookup, _tf.initializers, _tf.compat.v1):
             found = getattr(place, plain, None)
             if found is not None:
                 return found

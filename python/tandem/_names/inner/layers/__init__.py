@@ -1,0 +1,3 @@
+"""tensorflow.python.layers."""
+
+from tandem._names.inner.layers import utils
