@@ -186,6 +186,10 @@ class DeviceSpec:
     def __hash__(self):
         return hash(self.to_string())
 
+    def __repr__(self):
+        parts = ", ".join(f"{name}={getattr(self, name)}" for name in ("job", "replica", "task", "device_type", "device_index"))
+        return f"<DeviceSpec({parts})>"
+
     def to_string(self):
         """The name of the device, as in "/job:worker/task:1/device:GPU:0"."""
         text = "".join(f"/{key}:{value}" for key, value in (("job", self.job), ("replica", self.replica), ("task", self.task)) if value is not None)

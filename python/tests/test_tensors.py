@@ -305,5 +305,10 @@ def test_what_is_printed_reads_as_in_tensorflow():
     scaled = tf.function(lambda x, b=2: {"y": x * b}).get_concrete_function(tf.TensorSpec([None, 3]))
     spec = "TensorSpec(shape=(None, 3), dtype=tf.float32, name=None)"
     assert str(scaled) == f"ConcreteFunction Input Parameters:\n  x (POSITIONAL_OR_KEYWORD): {spec}\n  b (POSITIONAL_OR_KEYWORD): Literal[2]\nOutput Type:\n  Dict[['y', {spec}]]\nCaptures:\n  None"
+    add = tf.function(lambda a, b: a + b)
+    outer, variable = tf.function(lambda x, w: add(tf.matmul(x, w), w)), tf.Variable([1.0, 2.0])
+    assert outer(tf.ones([2, 2]), tf.ones([2, 2])).numpy().tolist() == [[3, 3], [3, 3]]
+    assert [add(*pair).numpy().tolist() for pair in ((tf.ones([2]), variable), (variable, tf.ones([2])), (variable, variable))] == [[2, 3], [2, 3], [2, 4]]
+    assert add.pretty_printed_concrete_signatures().count("Output Type:") >= 3
     assert repr(tf.data.Dataset.range(7).window(3)) == "<_WindowDataset element_spec=DatasetSpec(TensorSpec(shape=(), dtype=tf.int64, name=None), TensorShape([]))>"
     assert repr(tf.constant(5).ref()) == "<Reference wrapping <tf.Tensor: shape=(), dtype=int32, numpy=5>>"

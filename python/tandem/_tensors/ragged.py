@@ -39,7 +39,7 @@ class RaggedTensor:
     def __init__(self, values, row_splits, uniform_row_length=None):
         self.values = values
         self._splits = _numbers(row_splits)
-        self.uniform_row_length = uniform_row_length
+        self._row_length = uniform_row_length
         if not len(self._splits) or self._splits[0] != 0 or (np.diff(self._splits) < 0).any() or self._splits[-1] != _length(values):
             raise ValueError(f"row_splits {self._splits.tolist()}: they begin with 0, do not decrease and end with the number of values, {_length(values)}")
 
@@ -127,7 +127,7 @@ class RaggedTensor:
         if sizes is None and inner is None:  # All rows are whole.
             at = result
             for each in array.shape[1 : ragged_rank + 1]:
-                at.uniform_row_length, at = each, at.values
+                at._row_length, at = each, at.values
         return result
 
     # ---- What it is made of ----
@@ -149,7 +149,7 @@ class RaggedTensor:
 
     row_splits = property(lambda self: _tandem.convert(self._splits))
     dtype = property(lambda self: self.flat_values.dtype)
-    shape = property(lambda self: TensorShape([len(self), self.uniform_row_length, *self.values.shape[1:]]))
+    shape = property(lambda self: TensorShape([len(self), self._row_length, *self.values.shape[1:]]))
 
     def get_shape(self):
         return self.shape
@@ -192,8 +192,13 @@ class RaggedTensor:
     _rank = property(lambda self: 1 + (self.values._rank if _is_ragged(self.values) else len(self.values.shape)))
     ndim = property(lambda self: self._rank)
 
+    @property
+    def uniform_row_length(self):
+        """The length of all rows, where they were made with one; else None."""
+        return None if self._row_length is None else _tandem.convert(np.int64(self._row_length))
+
     def with_values(self, new_values):
-        return RaggedTensor(_tensor(new_values), self._splits, self.uniform_row_length)
+        return RaggedTensor(_tensor(new_values), self._splits, self._row_length)
 
     def with_flat_values(self, new_values):
         return self.with_values(self.values.with_flat_values(new_values) if _is_ragged(self.values) else new_values)

@@ -350,7 +350,7 @@ class Function:
         self._converted = {}
         self._programs = {}
         self._kept = []  # What keys name by its identity must live as long as they do.
-        self._kinds = []  # The kinds of arguments that there are programs for.
+        self._kinds = {}  # The kinds of arguments that there are programs for.
         self._op_by_op = False
         self._first = None if is_users else self  # The one of its code and contents that was traced first; None until a call asks.
         self._bound = weakref.WeakKeyDictionary()
@@ -572,9 +572,9 @@ class Function:
                 result = self.python_function(*own_args, **own_kwargs)
             flat, structure = flatten_results(result)
             specs = iter([TensorSpec([s if type(s) is int else None for s in t._sizes], t.dtype) for t in tensors_given])
-            kind = nest.pack_sequence_as(outline, [next(specs) if leaf is _MARK else leaf for leaf in leaves])
-            if kind not in self._kinds:
-                self._kinds.append(kind)
+            kinds = [next(specs) if leaf is _MARK else leaf for leaf in leaves]
+            seen = tuple(repr(each) if leaf is _MARK else id(each) for each, leaf in zip(kinds, leaves))
+            self._kinds.setdefault(seen, nest.pack_sequence_as(outline, kinds))
             self._last_outputs = nest.map_structure(
                 lambda t: TensorSpec(t.shape, t.dtype) if isinstance(t, Tensor) else t, result
             )
@@ -670,7 +670,7 @@ class Function:
 
     def _concrete_functions(self):
         """A function for each kind of arguments that this one was traced for."""
-        return [ConcreteFunction(self, *kinds) for kinds in (self._first or self)._kinds]
+        return [ConcreteFunction(self, *kinds) for kinds in (self._first or self)._kinds.values()]
 
     @property
     def function_spec(self):

@@ -23,15 +23,15 @@ def make_csv_dataset(file_pattern, batch_size, column_names=None, column_default
     """Batches of a dictionary of columns, with the label beside it where `label_name` is given. The files are read at once."""
     from tandem.data import Dataset
 
-    if compression_type:
-        raise NotImplementedError("make_csv_dataset: compressed files")
+    if compression_type not in (None, "", "GZIP"):
+        raise NotImplementedError(f"make_csv_dataset: files compressed by {compression_type}; GZIP and none are accepted")
     patterns = [file_pattern] if isinstance(file_pattern, str) else list(file_pattern)
     paths = sorted(path for pattern in patterns for path in glob.glob(pattern))
     if not paths:
         raise ValueError(f"make_csv_dataset: no file matches {patterns}")
     rows, names = [], list(column_names) if column_names is not None else None
     for path in paths:
-        with open(path, newline="", encoding=encoding) as file:
+        with (gzip.open(path, "rt", newline="", encoding=encoding) if compression_type == "GZIP" else open(path, newline="", encoding=encoding)) as file:
             lines = csv.reader(file, delimiter=field_delim, quoting=csv.QUOTE_MINIMAL if use_quote_delim else csv.QUOTE_NONE)
             if header:
                 first = next(lines)

@@ -336,7 +336,11 @@ def get_replica_context():
 
 
 def experimental_set_strategy(strategy):
-    """Opens a strategy's scope for the rest of the program."""
+    """Opens a strategy's scope for the rest of the program; None closes it."""
+    while _kept_scopes:
+        _kept_scopes.pop().__exit__(None, None, None)
+    if strategy is None:
+        return
     scope = strategy.scope()
     scope.__enter__()
     _kept_scopes.append(scope)
