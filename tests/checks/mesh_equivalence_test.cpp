@@ -417,6 +417,23 @@ TEST_F(MeshEquivalenceTest, MaskedOutputsAndARegularizer) {
               {{"first/kernel", {"model"}}, {"second/kernel", {"", "model"}}});
 }
 
+/// A state that is a sum counts each row once, too.
+TEST_F(MeshEquivalenceTest, MetricsWithStates) {
+  TrainingCase training = mlp();
+  training.compile = [] {
+    const auto delta = [](const Tensor&, const Tensor& y, const Tensor&) {
+      return cast(stack({reduce_sum(ones_like(y)), reduce_sum(square(y))}), DType::float64);
+    };
+    const auto value = [](const Tensor& state) { return reduce_sum(state); };
+    CompileOptions options = models::classification();
+    options.metrics = {"accuracy",
+                       keras::Metric("sums", keras::Metric::Stateful{
+                                                 .shape = {2}, .delta = delta, .value = value})};
+    return options;
+  };
+  expect_same(training, kMlpLayouts);
+}
+
 TEST_F(MeshEquivalenceTest, BatchesThatDivideAndThatDoNot) {
   for (int64_t batch : {12, 3, 1}) {
     TrainingCase training = mlp();
