@@ -255,7 +255,8 @@ TEST_F(ShardsOfStages, GradientsThatAccumulateAndBatchesOfFewRows) {
   }
 }
 
-/// A constraint reads what was updated in parts, and a rule of one's own sees whole values.
+/// A constraint reads what was updated in parts, and a rule of one's own sees whole values. What
+/// it clips by is a norm over parts and whole weights.
 TEST_F(ShardsOfStages, ConstraintsAndRulesOfOnesOwn) {
   TrainingCase training = wide_mlp();
   training.model = [] {
@@ -272,8 +273,8 @@ TEST_F(ShardsOfStages, ConstraintsAndRulesOfOnesOwn) {
       return keras::optimizers::VariableUpdate{at.value - at.rate * momentum, {momentum}};
     };
     CompileOptions options = models::classification();
-    options.optimizer =
-        keras::optimizers::Custom(0.01, {.slots = {{.name = "momentum"}}, .update = with_momentum});
+    options.optimizer = keras::optimizers::Custom(
+        0.01, {.slots = {{.name = "momentum"}}, .update = with_momentum}, {.global_clipnorm = 0.1});
     return options;
   };
   expect_same(training, {{"up/kernel", {"", "model"}}}, {{2, 2, 1}, {2, 2, 2}});
