@@ -280,6 +280,12 @@ TEST_F(ShardsOfStages, ConstraintsAndRulesOfOnesOwn) {
   expect_same(training, {{"up/kernel", {"", "model"}}}, {{2, 2, 1}, {2, 2, 2}});
 }
 
+/// What a branch or a loop uses is joined around it, as its gradients are summed to parts there.
+TEST_F(ShardsOfStages, BranchesAndLoopsUseVariablesInParts) {
+  expect_same(models::looped(), {}, {{2, 2, 1}, {1, 2, 2}});
+  expect_same(models::looped(), {{"again.*/kernel", {"", "model"}}}, {{2, 2, 2}});
+}
+
 TEST_F(ShardsOfStages, ChunksAndListsOfLayers) {
   expect_same(models::tied_transformer(), {}, {{2, 2, 1}},
               {.layers = {{"table", "attention"}, {"up", "down", "table"}}});
@@ -433,6 +439,16 @@ TEST_F(MeshEquivalenceTest, MetricsWithStates) {
     return options;
   };
   expect_same(training, kMlpLayouts);
+}
+
+/// The pipelines side by side have copies of the variables, which loops use.
+TEST_F(MeshEquivalenceTest, LoopsInPipelinesOfGpus) {
+  restart();
+  config::set_logical_cpus({{.threads = 1}});
+  for (int gpu = 0; gpu < 4; ++gpu) config::add_test_device();
+  const Equivalence result =
+      check_equivalence(models::looped(), {on({{2, 2}, {"data", "stage"}}, {})});
+  EXPECT_TRUE(result.same) << result.text;
 }
 
 TEST_F(MeshEquivalenceTest, BatchesThatDivideAndThatDoNot) {
