@@ -39,6 +39,12 @@ std::vector<std::string> first_devices(size_t count) {
 }  // namespace
 
 std::string model_axis(const DeviceMesh& mesh, const std::string& batch_axis) {
+  if (batch_axis == kStageAxis) {
+    throw InvalidArgument(fmt::format(
+        "ModelParallel: batch_dim_name is '{}', the axis along which layers are cut; another axis "
+        "of the mesh {} is accepted",
+        kStageAxis, mesh.str()));
+  }
   std::string found;
   for (const std::string& axis : mesh.axis_names()) {
     if (axis == batch_axis || axis == kStageAxis || mesh.size(axis) == 1) continue;
@@ -65,6 +71,7 @@ StageOptions stage_options(const ModelParallelOptions& options) {
 }
 
 void check_options(const DeviceMesh& mesh, const ModelParallelOptions& options) {
+  graph::pipeline_kind(options.schedule);  // Throws for another name.
   if (mesh.size(kStageAxis) > 1 || (options.chunks == 1 && options.layers.empty())) return;
   throw InvalidArgument(fmt::format(
       "ModelParallel: {} with the mesh {}; they are accepted where it has an axis "

@@ -59,7 +59,10 @@ std::vector<std::vector<DevicePtr>> own_devices(const PipelineOptions& options) 
   const size_t most = devices.size() / static_cast<size_t>(options.replicas);
   if (options.stages < 0 || static_cast<size_t>(options.stages) > most) {
     throw InvalidArgument(fmt::format(
-        "PipelineStrategy: {} stages; 1 to {} are accepted, one on each device{}", options.stages,
+        "PipelineStrategy: {} stages{}; 1 to {} are accepted, one on each device{}", options.stages,
+        options.replicas == 1 ? std::string()
+                              : fmt::format(" in each of {} pipelines on {} devices",
+                                            options.replicas, devices.size()),
         most, options.devices.empty() ? "; config::set_logical_cpus makes more of the CPU" : ""));
   }
   const size_t stages = options.stages > 0 ? static_cast<size_t>(options.stages) : most;

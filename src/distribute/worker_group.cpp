@@ -77,14 +77,19 @@ std::string first_difference(const std::vector<std::string>& texts, const op::Gr
 
 void WorkerGroup::enter(const graph::ConcreteFunctionPtr& concrete, int64_t global_rows) {
   if (std::ranges::find(entered_, concrete) != entered_.end()) return;
-  compare(*concrete, global_rows);
-  if (concrete->pipeline) {
-    take_kept_values(concrete->pipeline->kept());
-  } else {
-    take_first_values(concrete->segments[0].program->graph());
-    note_parts(concrete->segments[0].program->graph());
+  try {
+    compare(*concrete, global_rows);
+    if (concrete->pipeline) {
+      take_kept_values(concrete->pipeline->kept());
+    } else {
+      take_first_values(concrete->segments[0].program->graph());
+      note_parts(concrete->segments[0].program->graph());
+    }
+    take_random_state();
+  } catch (const Unavailable& gone) {
+    if (!concrete->pipeline) throw;
+    throw Unavailable(fmt::format("{}; {}", gone.what(), concrete->pipeline->explain_processes()));
   }
-  take_random_state();
   entered_.push_back(concrete);
 }
 

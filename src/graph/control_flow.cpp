@@ -63,7 +63,21 @@ class RegionRecorder final : public op::Recorder {
   RegionRecorder(const RegionRecorder&) = delete;
   RegionRecorder& operator=(const RegionRecorder&) = delete;
 
-  void record(const op::OpDef&, const Tensors&, const Tensors&, const op::Attrs&) override {}
+  /// Calls that the region has around it, as joins of a variable's parts, have gradients there.
+  void record(const op::OpDef& op, const Tensors& inputs, const Tensors& outputs,
+              const op::Attrs& attrs) override {
+    const auto are_outside = [&](const Tensors& inside, Tensors& outside) {
+      for (const Tensor& tensor : inside) {
+        const Tensor* own = trace_.captured_as(tensor);
+        if (own == nullptr) return false;
+        outside.push_back(*own);
+      }
+      return !inside.empty();
+    };
+    Tensors taken, made;
+    if (!are_outside(outputs, made) || !are_outside(inputs, taken)) return;
+    for (op::Recorder* tape : tapes_) tape->record(op, taken, made, attrs);
+  }
   void record_custom(const std::shared_ptr<const op::GradientFn>&, const Tensors&,
                      const Tensors&) override {}
   void record_read(const Variable& variable, const Tensor& value) override {

@@ -32,12 +32,16 @@ class RegionProgram {
     fixed_ = ValueMap<void*>(graph.values.size());
     for (ValueId v : fixed_.ids()) {
       const Value& value = graph.at(v);
-      if (value.source == Value::Source::range) fixed_[v] = value.range.data(*device);
       if (value.source == Value::Source::constant) {
         constants_.push_back(on_device(value.constant, device));
         fixed_[v] = constants_.back().body()->data();
       }
     }
+    for (const Instruction& instruction : program_.instructions()) {
+      for (ValueId range : instruction.node.ranges) fix_variable(range, *device);
+      for (ValueId input : instruction.node.inputs) fix_variable(graph.storage_of(input), *device);
+    }
+    for (ValueId result : graph.results) fix_variable(graph.storage_of(result), *device);
   }
 
   size_t addresses_bytes() const { return core::aligned(fixed_.size() * sizeof(void*)); }
@@ -77,6 +81,13 @@ class RegionProgram {
   }
 
  private:
+  /// Variables that no instruction uses, since the trace reads them around the region, may be other
+  /// devices'.
+  void fix_variable(ValueId v, const devices::Device& device) {
+    const Value& value = program_.graph().at(v);
+    if (value.source == Value::Source::range) fixed_[v] = value.range.data(device);
+  }
+
   void run_instruction(size_t i, const op::Parts& parts, int salt, op::Launch& launch) const {
     const Instruction& instruction = program_.instructions()[i];
     const op::Executable& executable = *plan_.executables[i];

@@ -310,8 +310,25 @@ int Trace::cut_of_results(const op::Signature& signature, const Tensors& inputs)
       signature.str()));
 }
 
+/// A variable of which replicas have parts stays as it is while a region runs, which replicas may
+/// go through differently: they join its parts around it.
+std::optional<Tensor> Trace::interpret_around(const op::Signature& signature, const Tensors& inputs,
+                                              const op::RangeOperands& ranges) {
+  if (parent_ == nullptr) return std::nullopt;
+  const std::string& name = signature.op->name;
+  if (name == "read_variable" && replicas_ > 1 && ranges[0].range.is_own_part()) {
+    return parent_->interpret(signature, inputs, ranges)[0];
+  }
+  const Tensor* part = name == "join_parts" ? captured_as(inputs[0]) : nullptr;
+  if (part == nullptr) return std::nullopt;
+  return parent_->interpret(signature, {*part}, ranges)[0];
+}
+
 Tensors Trace::interpret(const op::Signature& signature, const Tensors& inputs,
                          const op::RangeOperands& ranges) {
+  if (const std::optional<Tensor> around = interpret_around(signature, inputs, ranges)) {
+    return {capture(*around)};
+  }
   check_allowed(signature);
   const int cut = cut_of_results(signature, inputs);
   // A variable read twice with no assign between is one value.

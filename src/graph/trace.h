@@ -132,6 +132,8 @@ class Trace final : public op::Interpreter, private core::BatchRows {
   Tensor symbolic(ValueId value) const;
   Tensor new_argument(const op::TensorType& type);
   bool is_around(uint64_t trace) const;
+  std::optional<Tensor> interpret_around(const op::Signature& signature, const Tensors& inputs,
+                                         const op::RangeOperands& ranges);
   Tensor capture(const Tensor& outside);
   void check_allowed(const op::Signature& signature) const;
   int cut_of_results(const op::Signature& signature, const Tensors& inputs) const;

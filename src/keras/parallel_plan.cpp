@@ -17,8 +17,31 @@ using graph::PipelineKind;
 constexpr double kBytesOfAFloat = 4;
 
 /// Adds up the elements of the weights of a model, and of those that its layers can have in parts.
-struct WeightCount {
+class WeightCount {
+ public:
   explicit WeightCount(const keras::Layer& layer) { add(layer); }
+
+  double all() const { return all_; }
+  /// The elements, and the number, of the layers that can be cut into so many equal parts.
+  double in_parts(int parts) const {
+    double elements = 0;
+    for (const Cuttable& layer : layers_) elements += layer.divides_by(parts) ? layer.elements : 0;
+    return elements;
+  }
+  int layers_in_parts(int parts) const {
+    return static_cast<int>(std::ranges::count_if(
+        layers_, [&](const Cuttable& layer) { return layer.divides_by(parts); }));
+  }
+
+ private:
+  struct Cuttable {
+    double elements;
+    std::vector<int64_t> sizes;  ///< The sizes of the axes that can be cut, of which one is.
+
+    bool divides_by(int parts) const {
+      return std::ranges::any_of(sizes, [&](int64_t size) { return size % parts == 0; });
+    }
+  };
 
   void add(const keras::Layer& layer) {
     const std::string& kind = layer.body()->kind();
@@ -28,14 +51,17 @@ struct WeightCount {
       return;
     }
     const auto count = static_cast<double>(layer.count_params());
-    all += count;
-    if (has_form) in_parts += count;
-    if (has_form) ++layers_in_parts;
+    all_ += count;
+    if (!has_form) return;
+    // The columns or rows of a kernel, the heads of an attention, or the rows of a table.
+    const Shape shape = layer.weights().front().shape();
+    if (kind == "dense") layers_.push_back({count, {shape[0], shape[1]}});
+    if (kind == "multi_head_attention") layers_.push_back({count, {shape[1]}});
+    if (kind == "embedding") layers_.push_back({count, {shape[0]}});
   }
 
-  double all = 0;
-  double in_parts = 0;
-  int layers_in_parts = 0;
+  double all_ = 0;
+  std::vector<Cuttable> layers_;
 };
 
 /// Prices meshes for one model.
@@ -48,7 +74,7 @@ class MeshPricer {
     const int64_t least = int64_t{mesh.data} * mesh.microbatches;
     const bool has_pipeline = mesh.stage == 1 || mesh.microbatches > 1;
     return mesh.stage <= cost_.most_stages() && least <= options_.batch && has_pipeline &&
-           (mesh.model == 1 || weights_.layers_in_parts > 1);
+           (mesh.model == 1 || weights_.layers_in_parts(mesh.model) > 1);
   }
 
   void price(PlannedMesh& mesh) const {
@@ -71,7 +97,8 @@ class MeshPricer {
 
   /// The passes of the slowest stage for one micro-batch.
   double pass_seconds(int64_t rows, const PlannedMesh& mesh) const {
-    const double cut = cut_share(rows);
+    const double of_those = weights_.in_parts(mesh.model) / std::max(weights_.in_parts(1), 1.0);
+    const double cut = cut_share(rows) * of_those;
     const double slowest = slowest_stage(mesh.stage);
     return seconds(rows) * (cut / mesh.model + 1 - cut) * slowest;
   }
@@ -90,11 +117,11 @@ class MeshPricer {
 
   /// The share of the weights that each device along the axis of the model has.
   double kept_share(const PlannedMesh& mesh) const {
-    const double in_parts = weights_.in_parts / std::max(weights_.all, 1.0);
+    const double in_parts = weights_.in_parts(mesh.model) / std::max(weights_.all(), 1.0);
     return in_parts / mesh.model + 1 - in_parts;
   }
   double weight_bytes(const PlannedMesh& mesh) const {
-    return weights_.all * kBytesOfAFloat * kept_share(mesh) / mesh.stage;
+    return weights_.all() * kBytesOfAFloat * kept_share(mesh) / mesh.stage;
   }
 
   /// Reads gradients, weights and slots, and writes the last two.
@@ -116,7 +143,8 @@ class MeshPricer {
     // Half of the layers in parts sum their results, and the gradients of these on the way back.
     const double activations = cost_.boundary_bytes() * static_cast<double>(rows);
     const Sum layer = sum_over(mesh.model, activations);
-    const double layers = weights_.layers_in_parts * mesh.microbatches / double(mesh.stage);
+    const double layers =
+        weights_.layers_in_parts(mesh.model) * mesh.microbatches / double(mesh.stage);
     // Gradients are summed while the last micro-batch goes back.
     const Sum gradients = sum_over(mesh.data, weight_bytes(mesh));
     constexpr double kBackward = 2.0 / 3;
@@ -157,15 +185,19 @@ class MeshPricer {
 };
 
 void check(const PlanOptions& options) {
-  const auto refuse = [](const char* what, double value) {
-    throw InvalidArgument(fmt::format("plan: {} is {}", what, value));
+  const auto check_from = [](const char* what, double value, double least) {
+    if (value >= least && std::isfinite(value)) return;
+    throw InvalidArgument(
+        fmt::format("plan: {} is {}, a number from {} on is accepted", what, value, least));
   };
-  if (options.devices < 1) refuse("devices", options.devices);
-  if (options.batch < 1) refuse("batch", static_cast<double>(options.batch));
-  if (options.memory < 0) refuse("memory", options.memory);
-  if (!(options.link.bytes > 0)) refuse("link.bytes", options.link.bytes);
-  if (options.link.latency < 0) refuse("link.latency", options.link.latency);
-  if (options.slots < 0) refuse("slots", options.slots);
+  check_from("devices", options.devices, 1);
+  check_from("batch", static_cast<double>(options.batch), 1);
+  check_from("memory", options.memory, 0);
+  check_from("link.bytes", options.link.bytes, 1);
+  check_from("link.latency", options.link.latency, 0);
+  check_from("device.operations", options.device.operations, 0);
+  check_from("device.bytes", options.device.bytes, 0);
+  check_from("slots", options.slots, 0);
 }
 
 /// All ways to cut for so many devices: micro-batches in powers of two.
@@ -209,10 +241,15 @@ std::string PlannedMesh::str() const {
 }
 
 const PlannedMesh& TrainingPlan::best() const {
-  if (!meshes.empty() && (memory == 0 || meshes[0].memory_bytes <= memory)) return meshes[0];
+  if (meshes.empty()) {
+    throw InvalidArgument(
+        "plan: no mesh has rows, layers or equal parts of weights for each of so many devices; "
+        "fewer devices or a larger batch are accepted");
+  }
+  if (memory == 0 || meshes[0].memory_bytes <= memory) return meshes[0];
   throw ResourceExhausted(
       fmt::format("plan: no way to train fits into {} on each device; the smallest takes {}",
-                  megabytes(memory), meshes.empty() ? "more" : megabytes(meshes[0].memory_bytes)));
+                  megabytes(memory), megabytes(meshes[0].memory_bytes)));
 }
 
 std::string TrainingPlan::str() const {

@@ -255,7 +255,8 @@ TEST_F(ShardsOfStages, GradientsThatAccumulateAndBatchesOfFewRows) {
   }
 }
 
-/// A constraint reads what was updated in parts, and a rule of one's own sees whole values.
+/// A constraint reads what was updated in parts, and a rule of one's own sees whole values. What
+/// it clips by is a norm over parts and whole weights.
 TEST_F(ShardsOfStages, ConstraintsAndRulesOfOnesOwn) {
   TrainingCase training = wide_mlp();
   training.model = [] {
@@ -272,11 +273,17 @@ TEST_F(ShardsOfStages, ConstraintsAndRulesOfOnesOwn) {
       return keras::optimizers::VariableUpdate{at.value - at.rate * momentum, {momentum}};
     };
     CompileOptions options = models::classification();
-    options.optimizer =
-        keras::optimizers::Custom(0.01, {.slots = {{.name = "momentum"}}, .update = with_momentum});
+    options.optimizer = keras::optimizers::Custom(
+        0.01, {.slots = {{.name = "momentum"}}, .update = with_momentum}, {.global_clipnorm = 0.1});
     return options;
   };
   expect_same(training, {{"up/kernel", {"", "model"}}}, {{2, 2, 1}, {2, 2, 2}});
+}
+
+/// What a branch or a loop uses is joined around it, as its gradients are summed to parts there.
+TEST_F(ShardsOfStages, BranchesAndLoopsUseVariablesInParts) {
+  expect_same(models::looped(), {}, {{2, 2, 1}, {1, 2, 2}});
+  expect_same(models::looped(), {{"again.*/kernel", {"", "model"}}}, {{2, 2, 2}});
 }
 
 TEST_F(ShardsOfStages, ChunksAndListsOfLayers) {
@@ -415,6 +422,33 @@ TEST_F(MeshEquivalenceTest, ConvnetOnFourGpus) {
 TEST_F(MeshEquivalenceTest, MaskedOutputsAndARegularizer) {
   expect_same(models::masked_outputs(),
               {{"first/kernel", {"model"}}, {"second/kernel", {"", "model"}}});
+}
+
+/// A state that is a sum counts each row once, too.
+TEST_F(MeshEquivalenceTest, MetricsWithStates) {
+  TrainingCase training = mlp();
+  training.compile = [] {
+    const auto delta = [](const Tensor&, const Tensor& y, const Tensor&) {
+      return cast(stack({reduce_sum(ones_like(y)), reduce_sum(square(y))}), DType::float64);
+    };
+    const auto value = [](const Tensor& state) { return reduce_sum(state); };
+    CompileOptions options = models::classification();
+    options.metrics = {"accuracy",
+                       keras::Metric("sums", keras::Metric::Stateful{
+                                                 .shape = {2}, .delta = delta, .value = value})};
+    return options;
+  };
+  expect_same(training, kMlpLayouts);
+}
+
+/// The pipelines side by side have copies of the variables, which loops use.
+TEST_F(MeshEquivalenceTest, LoopsInPipelinesOfGpus) {
+  restart();
+  config::set_logical_cpus({{.threads = 1}});
+  for (int gpu = 0; gpu < 4; ++gpu) config::add_test_device();
+  const Equivalence result =
+      check_equivalence(models::looped(), {on({{2, 2}, {"data", "stage"}}, {})});
+  EXPECT_TRUE(result.same) << result.text;
 }
 
 TEST_F(MeshEquivalenceTest, BatchesThatDivideAndThatDoNot) {

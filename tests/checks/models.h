@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tandem/checks/equivalence.h"
+#include "tandem/control_flow.h"
 #include "tandem/keras/layers.h"
 #include "tandem/ops.h"
 
@@ -156,6 +157,42 @@ inline TrainingCase masked_outputs() {
   training.x = {numbers({37, 4}, 9)};
   training.y = {classes({37}, 3, 10), classes({37}, 2, 11)};
   training.batch_size = 10;
+  return training;
+}
+
+/// Applies its kernel three times in a loop, and again in one of two branches.
+class Again final : public keras::LayerBody {
+ public:
+  Again() : LayerBody("again") {}
+
+  void build(const keras::TensorSpecs& inputs) override {
+    const int64_t width = inputs[0].shape.extent(1);
+    kernel_ = add_weight("kernel", {width, width}, {.dtype = DType::float64, .cut_axes = 2});
+  }
+
+  Tensors call(const Tensors& inputs, const keras::CallContext&) override {
+    const auto apply = [&](const Tensor& x) { return tanh(matmul(x, kernel_.value())); };
+    using State = std::pair<Tensor, Tensor>;
+    const State last = while_loop([](const State& s) { return s.first < 3; },
+                                  [&](const State& s) {
+                                    return State{s.first + 1, apply(s.second)};
+                                  },
+                                  State{Tensor(0), inputs[0]});
+    const Tensor& y = last.second;
+    return {cond(
+        kernel_.value()[0][0] > 0., [&] { return apply(y); }, [&] { return -apply(y); })};
+  }
+
+ private:
+  Variable kernel_;
+};
+
+inline TrainingCase looped() {
+  TrainingCase training = mlp();
+  training.model = [] {
+    return keras::Sequential({layers::Dense(8), keras::make_layer<Again>(),
+                              keras::make_layer<Again>(), layers::Dense(3)});
+  };
   return training;
 }
 

@@ -95,6 +95,10 @@ TEST_F(MeshTest, OptionsThatTheMeshHasNothingForAreRefused) {
   EXPECT_TRUE(throws<InvalidArgument>(make({2, 2}, {.layers = {{"a"}}}),
                                       {"1 lists of layers for 2 stages"}));
   EXPECT_TRUE(throws<InvalidArgument>(make({2, 2}, {.chunks = 2}), {"interleaved"}));
+  EXPECT_TRUE(
+      throws<InvalidArgument>(make({2, 1}, {.schedule = "zigzag"}), {"'zigzag'", "interleaved"}));
+  EXPECT_TRUE(throws<InvalidArgument>(make({2, 2}, {.batch_dim_name = "stage"}),
+                                      {"batch_dim_name is 'stage'", "data 2 x stage 2"}));
   EXPECT_TRUE(throws<InvalidArgument>(make({2, 2}, {.microbatches = 1}),
                                       {"ModelParallel: 1 micro-batch through 2 stages"}));
 }

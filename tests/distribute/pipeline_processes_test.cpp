@@ -311,6 +311,27 @@ TEST(PipelineOverProcesses, ADeadStageIsNamedByTheOthers) {
   }
 }
 
+/// Processes meet before they run a function for the first time.
+TEST(PipelineOverProcesses, ADeadStageIsNamedBeforeTheFirstRun) {
+  const auto ends = harness::ends_of_processes(3, [](const auto& group) {
+    use_cpus(1);
+    const TwoLayers two(pipeline_strategy(group, {.stages = 3, .microbatches = 3}));
+    group->gather_texts("about to die", "");
+    if (group->rank() == 1) _exit(7);
+    try {
+      two.model.predict(harness::features<float>(6));
+    } catch (const Error& error) {
+      std::printf("%s: %s\n", error.kind(), error.what());
+    }
+  });
+  for (size_t rank = 0; rank < ends.size(); ++rank) {
+    const bool is_named =
+        ends[rank].output.find("rank 1 (worker 1, localhost) is gone; stage 0 is on rank 0") !=
+        std::string::npos;
+    EXPECT_EQ(is_named, rank != 1) << ends[rank].output;
+  }
+}
+
 TEST(PipelineOverProcesses, StagesAreDealtEvenly) {
   harness::in_processes(2, [](const auto& group) {
     use_cpus(1);

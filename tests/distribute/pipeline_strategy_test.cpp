@@ -307,6 +307,8 @@ TEST_F(PipelineStrategyTest, OptionsThatMakeNoPipeline) {
   };
   EXPECT_TRUE(
       throws<InvalidArgument>(make({.stages = 4, .microbatches = 8}), {"4 stages", "1 to 3"}));
+  EXPECT_TRUE(throws<InvalidArgument>(make({.stages = 2, .microbatches = 2, .replicas = 2}),
+                                      {"2 stages in each of 2 pipelines on 3 devices"}));
   EXPECT_TRUE(throws<InvalidArgument>(make({.stages = 2, .microbatches = 0}), {"0 micro-batches"}));
   EXPECT_TRUE(throws<InvalidArgument>(make({.stages = 2}), {"1 micro-batch through 2 stages"}));
   EXPECT_TRUE(

@@ -1,6 +1,8 @@
 // Plans for devices that nobody has: what must hold whatever the ops cost.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "harness/throws.h"
 #include "tandem/distribute/plan.h"
 #include "tandem/keras/layers.h"
@@ -73,6 +75,16 @@ TEST(ParallelPlan, TheBestFitsIntoTheMemoryOrThereIsNone) {
                                                  {"0.001 MB", "smallest takes"}));
 }
 
+/// Kernels of 256 by 512 have no seven equal parts, and three rows are none for each of 7 devices.
+TEST(ParallelPlan, WeightsAreCutIntoEqualParts) {
+  const keras::Model model = classifier();
+  for (const PlannedMesh& mesh : plan(model, known(56)).meshes) EXPECT_NE(mesh.model % 7, 0);
+  PlanOptions options = known(7);
+  options.batch = 3;
+  EXPECT_TRUE(harness::throws<InvalidArgument>([&] { plan(model, options).best(); },
+                                               {"so many devices", "fewer"}));
+}
+
 TEST(ParallelPlan, ASlowLinkMakesTheDevicesTellLess) {
   const keras::Model model = classifier();
   PlanOptions options = known(4);
@@ -84,8 +96,18 @@ TEST(ParallelPlan, ASlowLinkMakesTheDevicesTellLess) {
 }
 
 TEST(ParallelPlan, WhatIsNotKnownIsAskedFor) {
-  EXPECT_TRUE(harness::throws<InvalidArgument>([] { plan(classifier(), {.devices = 0}); },
-                                               {"devices is 0"}));
+  const std::pair<PlanOptions, const char*> wrong[] = {
+      {{.devices = 0}, "devices is 0"},
+      {{.batch = 0}, "batch is 0"},
+      {{.memory = NAN}, "memory is nan"},
+      {{.link = {.bytes = 0}}, "link.bytes is 0"},
+      {{.link = {.latency = -1}}, "link.latency is -1"},
+      {{.device = {.operations = -1}}, "device.operations is -1"},
+      {{.slots = -1}, "slots is -1"}};
+  for (const auto& [options, told] : wrong) {
+    EXPECT_TRUE(harness::throws<InvalidArgument>([&] { plan(classifier(), options); },
+                                                 {told, "is accepted"}));
+  }
   const keras::Sequential vague({layers::Dense(3)});
   EXPECT_TRUE(
       harness::throws<FailedPrecondition>([&] { plan(vague, known(2)); }, {"inputs", "Input()"}));

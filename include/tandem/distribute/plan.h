@@ -61,7 +61,8 @@ struct TANDEM_API TrainingPlan {
   std::vector<PlannedMesh> meshes;
   double memory = 0;  ///< Each device's, as the options say.
 
-  /// Throws ResourceExhausted, which says how much would be needed, where none fits.
+  /// Throws ResourceExhausted, which says how much would be needed, where none fits, and
+  /// InvalidArgument where no mesh has something to do for each device.
   const PlannedMesh& best() const;
   /// A table of the best ten.
   std::string str() const;

@@ -65,6 +65,9 @@ class PipelineRun {
   /// The variables of which somebody has said who keeps them; none where there is one process.
   const std::vector<KeptVariable>& kept() const { return function_.kept; }
 
+  /// Which process has which stages.
+  std::string explain_processes() const;
+
   /// What decides whether processes can run it together, a line for each fact.
   std::string fingerprint() const;
 
@@ -97,7 +100,6 @@ class PipelineRun {
   std::string stage_name(int pipeline, int stage) const;
   std::string message_name(size_t segment, int microbatch) const;
   uint32_t key_of(size_t segment, int microbatch) const;
-  std::string explain_processes() const;
   std::string explain_messages(int64_t rows) const;
   int pipelines() const { return static_cast<int>(function_.each.size()); }
   int microbatches() const { return pipelines() * shape_.microbatches; }

@@ -23,7 +23,11 @@ class Extract {
       for (ValueId& input : node.inputs) input = mapped(input);
       for (ValueId& range : node.ranges) {
         const auto other = instead.find(range);
-        range = mapped(other == instead.end() ? range : other->second);
+        if (other != instead.end()) {
+          replace_in_regions(node, whole.at(range).range, whole.at(other->second).range);
+          range = other->second;
+        }
+        range = mapped(range);
       }
       for (ValueId& output : node.outputs) {
         const ValueId own = segment_.graph.add_value(whole.at(output));
@@ -46,6 +50,18 @@ class Extract {
   Segment take() { return std::move(segment_); }
 
  private:
+  static void replace_in_regions(Node& node, const StoreRange& variable, const StoreRange& other) {
+    for (auto& region : node.regions) {
+      Region own = *region;
+      for (ValueId value : own.graph.values.ids()) {
+        StoreRange& range = own.graph.at(value).range;
+        if (range == variable) range = other;
+      }
+      for (Node& inner : own.graph.nodes) replace_in_regions(inner, variable, other);
+      region = std::make_shared<const Region>(std::move(own));
+    }
+  }
+
   ValueId mapped(ValueId value) {
     const auto [known, added] = map_.try_emplace(value, kNoValue);
     if (!added) return known->second;

@@ -91,12 +91,6 @@ Tensor divisor(Reduction reduction, const Tensor& values, const Weights& weights
   return counted.defined() ? broadcast_sum(counted, values) : reduce_sum(ones_like(values));
 }
 
-/// A replica's share of a sum over rows, which others have too.
-Tensor share_of_sum(const Tensor& sum) {
-  const int replicas = collective::group_size(collective::Axis::model);
-  return replicas == 1 ? sum : sum * (1.0 / replicas);
-}
-
 Tensor reduced(Reduction reduction, const Tensor& values, const Weights& weights) {
   const Tensor products = weighted(values, weights);
   switch (reduction) {

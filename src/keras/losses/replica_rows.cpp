@@ -24,4 +24,9 @@ Tensor share_of(const Tensor& scalar, const Tensor& batch) {
   return where(has_rows, scalar, zeros_like(scalar)) * part;
 }
 
+Tensor share_of_sum(const Tensor& sum) {
+  const int replicas = collective::group_size(collective::Axis::model);
+  return replicas == 1 ? sum : sum * (1.0 / replicas);
+}
+
 }  // namespace tandem::keras

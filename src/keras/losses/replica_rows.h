@@ -12,4 +12,7 @@ Tensor ones_by_row(const Tensor& batch, DType dtype);
 /// of all rows: the sum over the replicas is the scalar of the whole batch. 0 without rows.
 Tensor share_of(const Tensor& scalar, const Tensor& batch);
 
+/// This replica's share of a sum over its rows, which all along Axis::model have.
+Tensor share_of_sum(const Tensor& sum);
+
 }  // namespace tandem::keras

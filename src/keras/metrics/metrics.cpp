@@ -79,11 +79,11 @@ Tensor mean_state(const std::string& name, const Tensor& given, const Tensor& sa
   const Tensor values = as_dtype(given, DType::float64);
   if (!sample_weight.defined()) {
     const Tensor rows = row_means(values);
-    return sums(rows, ones_like(rows));
+    return share_of_sum(sums(rows, ones_like(rows)));
   }
   Tensor weight = weight_for(name, "sample_weight", sample_weight, values);
   if (weight.shape() != values.shape()) weight = broadcast_to(weight, values.shape());
-  return sums(row_means(values * weight), row_means(weight));
+  return share_of_sum(sums(row_means(values * weight), row_means(weight)));
 }
 
 }  // namespace
@@ -154,7 +154,7 @@ Tensor Metric::state_delta(const Tensor& y_true, const Tensor& given,
   const Stateful& stateful = body_->stateful;
   Tensor delta = stateful.delta(y_true, y_pred, sample_weight);
   const TensorType wanted{DType::float64, stateful.shape};
-  if (type_of(delta) == wanted) return delta;
+  if (type_of(delta) == wanted) return is_mean() ? delta : share_of_sum(delta);
   throw InvalidArgument(fmt::format("{}: a batch adds {} to its state, {}", name(),
                                     type_of(delta).str(), wanted.str()));
 }
