@@ -120,8 +120,8 @@ class _V1(types.ModuleType):
             return getattr(_tf, name)
         if not isinstance(found, str):
             return found
-        room, _, inner = found.partition(".")
-        return getattr(getattr(_tf, room), inner)
+        module, _, inner = found.partition(".")
+        return getattr(getattr(_tf, module), inner)
 
 
 v1 = sys.modules["tandem.compat.v1"] = _V1("tandem.compat.v1")

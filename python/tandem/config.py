@@ -145,7 +145,7 @@ class optimizer:
 _optimizer_options: dict = {}
 
 
-class experimental(metaclass=_missing.Room):
+class experimental(metaclass=_missing.Namespace):
     """Names that are experimental in tf.config."""
 
     VirtualDeviceConfiguration = LogicalDeviceConfiguration

@@ -194,7 +194,7 @@ def is_numeric_tensor(tensor):
     return isinstance(tensor, (Tensor, _tandem.Variable))
 
 
-class experimental(metaclass=_missing.Room):
+class experimental(metaclass=_missing.Namespace):
     """Names that are experimental in tf.debugging."""
 
     @staticmethod

@@ -91,7 +91,7 @@ def decode_csv(records, record_defaults, field_delim=",", use_quote_delim=True, 
     return result
 
 
-class gfile(metaclass=_missing.Room):
+class gfile(metaclass=_missing.Namespace):
     """Files by TensorFlow's names."""
 
     @staticmethod

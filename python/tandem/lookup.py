@@ -135,7 +135,7 @@ class _MutableTable(_Table):
         return _as_tensor(list(self._items), shape, self.key_dtype), _as_tensor(list(self._items.values()), shape, self.value_dtype)
 
 
-class experimental(metaclass=_missing.Room):
+class experimental(metaclass=_missing.Namespace):
     """Names that are experimental in tf.lookup."""
 
     MutableHashTable = DenseHashTable = _MutableTable

@@ -11,7 +11,7 @@ class _Session:
     folder = None  # Of the profile that is being taken.
 
 
-class experimental(metaclass=_missing.Room):
+class experimental(metaclass=_missing.Namespace):
     """tf.profiler.experimental."""
 
     class ProfilerOptions:

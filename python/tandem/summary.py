@@ -194,7 +194,7 @@ def trace_off():
     """Accepted; profiles are made by tf.profiler."""
 
 
-class experimental(metaclass=_missing.Room):
+class experimental(metaclass=_missing.Namespace):
     """Names that are experimental in tf.summary."""
 
     @staticmethod

@@ -31,10 +31,10 @@ def test_models_have_the_layers_and_weights_of_keras(name, expected):
 
 
 def test_each_family_is_a_room_with_what_goes_with_it():
-    for room in ("mobilenet_v3", "efficientnet_v2", "convnext", "inception_resnet_v2", "nasnet"):
-        family = getattr(keras.applications, room)
+    for module in ("mobilenet_v3", "efficientnet_v2", "convnext", "inception_resnet_v2", "nasnet"):
+        family = getattr(keras.applications, module)
         x = family.preprocess_input(np.full((1, 2, 2, 3), 255.0, "float32"))
-        assert float(np.max(x)) == (1.0 if room in ("inception_resnet_v2", "nasnet") else 255.0) and callable(family.decode_predictions)
+        assert float(np.max(x)) == (1.0 if module in ("inception_resnet_v2", "nasnet") else 255.0) and callable(family.decode_predictions)
 
 
 def test_stochastic_depth_leaves_out_whole_examples():

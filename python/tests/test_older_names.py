@@ -63,8 +63,8 @@ def test_programs_that_look_for_a_tpu_find_none():
 
 
 def test_the_experimental_strategy_takes_what_it_took():
-    room = tf.distribute.experimental
-    strategy = room.MultiWorkerMirroredStrategy(communication=room.CollectiveCommunication.RING)
+    experimental = tf.distribute.experimental
+    strategy = experimental.MultiWorkerMirroredStrategy(communication=experimental.CollectiveCommunication.RING)
     assert isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) and strategy.num_replicas_in_sync == 1
 
 

@@ -7,4 +7,4 @@ from tandem.keras.layers import InputLayer  # noqa: F401
 
 base_layer = input_layer = input_spec = keras.layers
 functional = network = sequential = topology = training = keras
-__path__ = []  # A package to the import system, which asks for the rooms by their names.
+__path__ = []  # A package to the import system, which asks for the modules by their names.

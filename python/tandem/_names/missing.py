@@ -20,7 +20,7 @@ _ADVICE = {
     "GCEClusterResolver": "TF_CONFIG, which TFConfigClusterResolver reads, and SimpleClusterResolver say which processes there are",
 }
 
-OLD_ROOMS = {  # Rooms of Keras 2, whose names are one room further up now.
+OLD_MODULES = {  # Modules of Keras 2, whose names are one module further up now.
     "layers": (
         "advanced_activations", "convolutional", "core", "embeddings", "local", "merge", "noise", "normalization", "pooling", "recurrent", "recurrent_v2",
         "wrappers",
@@ -51,7 +51,7 @@ def missing(module, name, namespace, more=()):
     return AttributeError(text)
 
 
-class Room(type):
+class Namespace(type):
     """The class of a class whose attributes are names of TensorFlow's: others get the same words as a module's."""
 
     def __getattr__(cls, name):
@@ -79,7 +79,7 @@ def install(module_name, globals_, late=None):
             home, own = homes[name]
             value = globals_[name] = getattr(importlib.import_module(home), own)
             return value
-        if name in OLD_ROOMS.get(own_name.removeprefix("keras."), ()):
+        if name in OLD_MODULES.get(own_name.removeprefix("keras."), ()):
             return sys.modules[module_name]
         raise missing(own_name, name, sys.modules[module_name], homes)
 

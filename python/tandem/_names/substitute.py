@@ -5,7 +5,7 @@ import importlib.abc
 import importlib.machinery
 import sys
 
-from tandem._names.missing import OLD_ROOMS
+from tandem._names.missing import OLD_MODULES
 
 _ENGINE = {
     **dict.fromkeys(("base_layer", "input_layer", "input_spec"), "tandem.keras.layers"),
@@ -17,14 +17,14 @@ _KERAS = ("keras", "keras.src", "tensorflow.keras", "tensorflow.python.keras")
 _PLACES = {
     **{f"{keras}.engine.{old}": own for keras in _KERAS for old, own in _ENGINE.items()},
     **{f"{keras}.engine": "tandem._names.engine" for keras in _KERAS},
-    **{f"{keras}.{room}.{old}": f"tandem.keras.{room}" for keras in _KERAS for room, names in OLD_ROOMS.items() for old in names},
+    **{f"{keras}.{module}.{old}": f"tandem.keras.{module}" for keras in _KERAS for module, names in OLD_MODULES.items() for old in names},
     **{f"{keras}.optimizer_v2.learning_rate_schedule": "tandem.keras.optimizers.schedules" for keras in _KERAS},
-    **{f"{keras}.optimizer_v2.{old}": "tandem.keras.optimizers" for keras in _KERAS for old in OLD_ROOMS["optimizers"]},
+    **{f"{keras}.optimizer_v2.{old}": "tandem.keras.optimizers" for keras in _KERAS for old in OLD_MODULES["optimizers"]},
     **{f"{keras}.optimizer_v2": "tandem.keras.optimizers" for keras in _KERAS},
     **{f"{keras}.api._v2.keras": "tandem.keras" for keras in _KERAS},
-    **{f"{keras}.api{room}": "tandem._names.inner" for keras in _KERAS for room in ("._v2", "")},
+    **{f"{keras}.api{module}": "tandem._names.inner" for keras in _KERAS for module in ("._v2", "")},
     **{f"{keras}.api.keras": "tandem.keras" for keras in _KERAS},
-    **{f"{keras}.layers.experimental{room}": f"tandem.keras.layers{room}" for keras in ("keras", "tensorflow.keras") for room in (".preprocessing", "")},
+    **{f"{keras}.layers.experimental{module}": f"tandem.keras.layers{module}" for keras in ("keras", "tensorflow.keras") for module in (".preprocessing", "")},
     "tensorflow.python.keras": "tandem.keras",
     "tensorflow.python.util.nest": "tandem.nest",
     "tensorflow.python.framework.dtypes": "tandem.dtypes",

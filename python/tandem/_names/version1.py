@@ -10,12 +10,12 @@ import tandem as _tf
 class _Room:
     """Names of version 1; where they are those of version 2, its."""
 
-    def __init__(self, room, **own):
-        self._room = room
+    def __init__(self, module, **own):
+        self._module = module
         self.__dict__.update(own)
 
     def __getattr__(self, name):
-        return getattr(self._room, name)
+        return getattr(self._module, name)
 
 
 def ctc_loss(labels=None, inputs=None, sequence_length=None, preprocess_collapse_repeated=False, ctc_merge_repeated=True, ignore_longer_outputs_than_inputs=False, time_major=True, logits=None):

@@ -13,7 +13,7 @@ DatasetV2 = Dataset
 OwnedIterator = Iterator
 
 
-class experimental(metaclass=_missing.Room):
+class experimental(metaclass=_missing.Namespace):
     """Names that are experimental in tf.data."""
 
     AUTOTUNE = AUTOTUNE

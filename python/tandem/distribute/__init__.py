@@ -19,7 +19,7 @@ for _each in (ClusterResolver, Server, DistributedDataset, DistributedIterator, 
     _each.__module__ = "tandem.distribute"
 
 
-class partitioners(metaclass=_missing.Room):
+class partitioners(metaclass=_missing.Namespace):
     """How large variables are cut into parts for parameter servers."""
 
     Partitioner = Partitioner
@@ -28,7 +28,7 @@ class partitioners(metaclass=_missing.Room):
     MaxSizePartitioner = MaxSizePartitioner
 
 
-class coordinator(metaclass=_missing.Room):
+class coordinator(metaclass=_missing.Namespace):
     """The names of tf.distribute.coordinator."""
 
     ClusterCoordinator = ClusterCoordinator
@@ -42,7 +42,7 @@ class _MultiWorkerMirroredStrategy(MultiWorkerMirroredStrategy):
         super().__init__(cluster_resolver)
 
 
-class experimental(metaclass=_missing.Room):
+class experimental(metaclass=_missing.Namespace):
     """Names that are experimental in tf.distribute."""
 
     CentralStorageStrategy = CentralStorageStrategy
@@ -70,7 +70,7 @@ InputReplicationMode = enum.Enum("InputReplicationMode", "PER_WORKER PER_REPLICA
 InputReplicationMode.__doc__ = "How many copies of the input there are."
 
 
-class cluster_resolver(metaclass=_missing.Room):
+class cluster_resolver(metaclass=_missing.Namespace):
     """Where a program finds out which tasks take part."""
 
     ClusterResolver = ClusterResolver

@@ -17,19 +17,19 @@ from tandem.keras.applications.vgg16 import VGG16
 from tandem.keras.applications.vgg19 import VGG19
 from tandem.keras.applications.xception import Xception
 
-_ROOMS = {
+_MODULES = {
     "convnext": "ConvNeXtBase ConvNeXtLarge ConvNeXtSmall ConvNeXtTiny ConvNeXtXLarge",
     "efficientnet_v2": "EfficientNetV2B0 EfficientNetV2B1 EfficientNetV2B2 EfficientNetV2B3 EfficientNetV2L EfficientNetV2M EfficientNetV2S",
     "inception_resnet_v2": "InceptionResNetV2",
     "mobilenet_v3": "MobileNetV3Large MobileNetV3Small",
     "nasnet": "NASNetLarge NASNetMobile",
 }
-_missing.install(__name__, globals(), {f"{__name__}.{room}": names for room, names in _ROOMS.items()})
+_missing.install(__name__, globals(), {f"{__name__}.{module}": names for module, names in _MODULES.items()})
 _named = __getattr__  # noqa: F821
 
 
 def __getattr__(name):
-    if name in _ROOMS:
+    if name in _MODULES:
         import importlib
 
         return importlib.import_module(f"{__name__}.{name}")

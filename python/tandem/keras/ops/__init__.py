@@ -755,7 +755,7 @@ def get_item(x, key):
     return x[key]
 
 
-class image(metaclass=_missing.Room):
+class image(metaclass=_missing.Namespace):
     """The functions of keras.ops.image."""
 
     @staticmethod
@@ -823,7 +823,7 @@ for _name in ("affine_transform", "elastic_transform", "gaussian_blur", "hsv_to_
     setattr(image, _name, staticmethod(getattr(_image, _name)))
 
 
-class linalg(metaclass=_missing.Room):
+class linalg(metaclass=_missing.Namespace):
     """The functions of keras.ops.linalg."""
 
 

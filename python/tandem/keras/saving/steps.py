@@ -58,15 +58,15 @@ def step_config(operation, node, encode_value):
     if home is None:
         raise TypeError(f"the model has a step {operation.name!r}, a function that is found nowhere by its name; wrap it in a layer to save it")
     if home == "tandem.keras.ops":
-        room = "nn" if name in _OF_NN else "numpy"
+        module = "nn" if name in _OF_NN else "numpy"
         if name in _OF_OPERANDS:
-            return _keras_entry(operation, room, _camel(name), {}, [encode(a) for a in node.args], {k: encode(v) for k, v in node.kwargs.items()})
+            return _keras_entry(operation, module, _camel(name), {}, [encode(a) for a in node.args], {k: encode(v) for k, v in node.kwargs.items()})
         bound = inspect.signature(function).bind(*node.args, **node.kwargs)
         if not bound.kwargs and not _is_variadic(function):
             given = bound.arguments
             operands = [v for v in given.values() if any(isinstance(leaf, KerasTensor) for leaf in _leaves(v))]
             options = {k: encode(v) for k, v in given.items() if not any(v is o for o in operands)}
-            return _keras_entry(operation, room, _camel(name), options, [encode(v) for v in operands], {})
+            return _keras_entry(operation, module, _camel(name), options, [encode(v) for v in operands], {})
     call = {"args": [encode_value(a) for a in node.args], "kwargs": {k: encode_value(v) for k, v in node.kwargs.items()}}
     return {"module": home, "class_name": "__function__", "config": {"name": operation.name, "function": name}, "registered_name": None, "name": operation.name, "inbound_nodes": [call]}
 
@@ -75,9 +75,9 @@ def _is_variadic(function):
     return any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(function).parameters.values())
 
 
-def _keras_entry(operation, room, class_name, options, args, kwargs):
+def _keras_entry(operation, module, class_name, options, args, kwargs):
     return {
-        "module": f"keras.src.ops.{room}", "class_name": class_name, "config": {"name": operation.name, **options}, "registered_name": class_name,
+        "module": f"keras.src.ops.{module}", "class_name": class_name, "config": {"name": operation.name, **options}, "registered_name": class_name,
         "name": operation.name, "inbound_nodes": [{"args": args, "kwargs": kwargs}],
     }
 

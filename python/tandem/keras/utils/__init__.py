@@ -287,7 +287,7 @@ def __getattr__(name):
         from tandem.keras.utils import _experimental
 
         return _experimental
-    if name in _missing.OLD_ROOMS["utils"]:
+    if name in _missing.OLD_MODULES["utils"]:
         return sys.modules[__name__]
     raise _missing.missing("keras.utils", name, sys.modules[__name__])
 

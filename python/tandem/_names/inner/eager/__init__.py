@@ -2,6 +2,6 @@
 
 import sys
 
-from tandem._names.inner.rooms import open_rooms
+from tandem._names.inner.stand_ins import add_stand_ins
 
-open_rooms(sys.modules[__name__], "backprop context def_function")
+add_stand_ins(sys.modules[__name__], "backprop context def_function")

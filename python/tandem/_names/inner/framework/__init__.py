@@ -3,6 +3,6 @@
 import sys
 
 from tandem import dtypes, errors
-from tandem._names.inner.rooms import open_rooms
+from tandem._names.inner.stand_ins import add_stand_ins
 
-open_rooms(sys.modules[__name__], "constant_op ops sparse_tensor tensor tensor_shape tensor_spec tensor_util")
+add_stand_ins(sys.modules[__name__], "constant_op ops sparse_tensor tensor tensor_shape tensor_spec tensor_util")

@@ -1,4 +1,4 @@
-"""Rooms of TensorFlow's inner modules, whose names are those of its public ones."""
+"""Modules that stand for TensorFlow's inner modules, whose names are those of its public ones."""
 
 import sys
 import types
@@ -6,8 +6,8 @@ import types
 import tandem as _tf
 
 
-class Room(types.ModuleType):
-    """A module whose names are looked for in the public rooms; those of version 1 are there, too, and `_v2` behind a name says nothing."""
+class StandIn(types.ModuleType):
+    """A module whose names are looked for in the public modules; those of version 1 are there, too, and `_v2` behind a name says nothing."""
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -20,8 +20,8 @@ class Room(types.ModuleType):
         raise AttributeError(f"{self.__name__.replace('tandem._names.inner', 'tensorflow.python')} has no {name} here: use TensorFlow's public names")
 
 
-def open_rooms(parent, names):
+def add_stand_ins(parent, names):
     """Makes modules of these names inside of a package."""
     for name in names.split():
-        room = sys.modules[f"{parent.__name__}.{name}"] = Room(f"{parent.__name__}.{name}")
-        setattr(parent, name, room)
+        module = sys.modules[f"{parent.__name__}.{name}"] = StandIn(f"{parent.__name__}.{name}")
+        setattr(parent, name, module)
