@@ -52,6 +52,8 @@ class MultiHeadAttention(Layer):
 
     def _saved_parts(self):
         """The projections, which are layers in Keras's files."""
+        if not hasattr(self, "_query"):
+            return []  # It was never called.
         names = ("query_dense", "key_dense", "value_dense", "output_dense")
         return [(n, [v for v in dense if v is not None]) for n, dense in zip(names, (self._query, self._key, self._value, self._output))]
 
