@@ -830,10 +830,10 @@ class linalg(metaclass=_missing.Namespace):
 from tandem.keras.ops import _matrices, _networks  # noqa: E402
 from tandem.keras.ops import _numpy as _rarer  # noqa: E402
 
-for _room in (_matrices, _networks, _rarer):
-    for _name in vars(_room):
+for _module in (_matrices, _networks, _rarer):
+    for _name in vars(_module):
         if not _name.startswith("_") and _name not in ("builtins", "np", "dtypes", "op", "o", "format_of", "from_last", "to_last") and not hasattr(_this, _name):
-            setattr(_this, _name, getattr(_room, _name))
+            setattr(_this, _name, getattr(_module, _name))
 for _name in ("inv", "det", "solve", "svd", "qr", "cholesky", "eigh", "eig", "norm", "pinv", "matrix_rank", "slogdet", "logdet", "lu_factor", "jvp"):
     setattr(linalg, _name, staticmethod(getattr(_matrices, _name)))
 for _name in ("lstsq", "solve_triangular", "cholesky_inverse"):
