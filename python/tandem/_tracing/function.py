@@ -126,12 +126,20 @@ def rebuild_results(tensors, structure):
     like, leaves = structure
     if like is None and leaves[0] is _MARK:
         return tensors[0]
-    if type(like) is dict and len(like) == leaves.count(_MARK) and all(v is None for v in like.values()):  # As a step's logs are.
-        values = dict(zip(sorted(like), tensors))
-        return {key: values[key] for key in like}
+    if type(like) is _FlatDictionary:
+        return {key: tensors[place] for key, place in like.places}
     tensors = iter(tensors)
     leaves = [next(tensors) if leaf is _MARK else leaf.of(next(tensors)) if type(leaf) is _Rows else leaf for leaf in leaves]
     return leaves[0] if like is None else nest.pack_sequence_as(like, leaves)
+
+
+class _FlatDictionary:
+    """The structure of a dictionary of tensors, as a step's logs are: its keys, and the place of each one's tensor."""
+
+    __slots__ = ("places",)
+
+    def __init__(self, keys):
+        self.places = [(key, sorted(keys).index(key)) for key in keys]
 
 
 def _without_values(structure):
@@ -139,6 +147,8 @@ def _without_values(structure):
     like, leaves = structure
     if like is not None:
         like = nest.pack_sequence_as(like, [None] * len(leaves)) if leaves else like
+    if type(like) is dict and len(like) == leaves.count(_MARK) and all(v is None for v in like.values()):
+        like = _FlatDictionary(list(like))
     return like, leaves
 
 
