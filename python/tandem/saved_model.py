@@ -133,7 +133,7 @@ def load(export_dir, tags=None, options=None):
 
     folder = os.fspath(export_dir)
     path = os.path.join(folder, _FUNCTIONS)
-    model = saving.load_model(folder, compile=False) if saving.is_folder_of_model(folder) else None
+    model = saving.load_model(folder, compile=False, safe_mode=False) if saving.is_folder_of_model(folder) else None
     if model is None and not os.path.exists(path):
         raise NotImplementedError(f"tf.saved_model.load: {export_dir} has no model that tandem saved; it reads no SavedModels of TensorFlow")
     found, functions = portable.read(path, {"model": model}) if os.path.exists(path) else (None, {})

@@ -1,5 +1,7 @@
 """Names of Keras 2, of TensorFlow 1 and of TensorFlow's inner modules, as unchanged programs import them."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -148,6 +150,26 @@ def test_folders_of_models_hold_the_classes_that_nobody_knows(tmp_path):
     m.save(tmp_path / "m.keras")
     with pytest.raises(TypeError, match="Could not locate class 'Own'"):
         keras.models.load_model(tmp_path / "m.keras")
+    os.rename(tmp_path / "m", tmp_path / "others")  # Now it may be a stranger's.
+    with pytest.raises(ValueError, match="objects.pickle holds code, .* safe_mode=False"):
+        keras.models.load_model(tmp_path / "others")
+    np.testing.assert_allclose(keras.models.load_model(tmp_path / "others", safe_mode=False)(x), wanted)
+    np.testing.assert_allclose(tf.saved_model.load(tmp_path / "others")(x), wanted)
+
+
+def test_lambdas_in_files_are_code(tmp_path):
+    model, x = keras.Sequential([keras.Input((2,)), keras.layers.Lambda(lambda x: x * 2.0)]), np.ones((1, 2), np.float32)
+    for name in ("m.keras", "m.h5"):
+        model.save(tmp_path / name)
+        with pytest.raises(ValueError, match="lambda in a configuration holds code, .* safe_mode=False"):
+            keras.models.load_model(tmp_path / name)
+        np.testing.assert_allclose(keras.models.load_model(tmp_path / name, safe_mode=False)(x), [[2.0, 2.0]])
+    with pytest.warns(UserWarning, match="folder"):
+        model.save(tmp_path / "m")
+    np.testing.assert_allclose(keras.models.load_model(tmp_path / "m")(x), [[2.0, 2.0]])  # This process wrote it.
+    with pytest.raises(ValueError, match="lambda"):
+        keras.models.model_from_json(model.to_json())
+    np.testing.assert_allclose(keras.models.clone_model(model)(x), [[2.0, 2.0]])
 
 
 def test_models_are_estimators_of_scikit_learn():

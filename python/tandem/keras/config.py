@@ -6,7 +6,10 @@ from tandem.keras.backend import backend, epsilon, floatx, image_data_format, se
 
 
 def enable_unsafe_deserialization():
-    """Accepted."""
+    """Files are read with the code in them, as with safe_mode=False."""
+    from tandem.keras.saving import objects
+
+    objects.trust_everybody()
 
 
 def disable_traceback_filtering():

@@ -1,5 +1,6 @@
 """Whole models in files: .keras archives, folders, and older .h5 files."""
 
+import contextlib
 import io
 import json
 import os
@@ -10,7 +11,7 @@ import zipfile
 import numpy as np
 
 import _tandem
-from tandem.keras.saving.objects import CustomObjectScope, deserialize_keras_object, kept_objects, own_objects, serialize_keras_object
+from tandem.keras.saving.objects import CustomObjectScope, check_code_is_trusted, deserialize_keras_object, kept_objects, own_objects, reading, serialize_keras_object
 from tandem.keras.layers._vocabulary import vocabularies_are_written
 from tandem.keras.saving.weights import _h5py, _load_assets, _named_layers, _read_legacy, _read_weights, _replaced_at_once, _save_assets, _write_weights, whole_slots
 
@@ -54,6 +55,7 @@ def save_model(model, filepath, overwrite=True, include_optimizer=True, save_for
 
 _FOLDER_FILE = "model.keras"  # What a folder has in it where TensorFlow writes a SavedModel.
 _FOLDER_OBJECTS = "objects.pickle"  # The program's own classes and functions, which a SavedModel does without.
+_written_here = {}  # By folder, those that this process has written, which need not be read.
 
 
 def _save_own_objects(folder, own):
@@ -62,6 +64,7 @@ def _save_own_objects(folder, own):
     path = os.path.join(folder, _FOLDER_OBJECTS)
     if os.path.exists(path):
         os.remove(path)
+    _written_here[os.path.realpath(folder)] = own
     if own:
         try:
             portable.write(path, own)
@@ -73,7 +76,11 @@ def _own_objects_of(folder):
     from tandem._tracing import portable
 
     path = os.path.join(folder, _FOLDER_OBJECTS)
-    return portable.read(path) if os.path.exists(path) else {}
+    own = _written_here.get(os.path.realpath(folder))
+    if own is not None or not os.path.exists(path):
+        return own or {}
+    check_code_is_trusted(path)
+    return portable.read(path)
 
 
 def _file_in(folder):
@@ -132,23 +139,24 @@ def _save_h5(model, filepath, include_optimizer):
 
 
 def load_model(filepath, custom_objects=None, compile=True, safe_mode=True, **kwargs):
-    """The model of a file or folder, compiled as it was."""
-    filepath = os.fspath(filepath)
+    """The model of a file or folder, compiled as it was. Code in it is read only with safe_mode=False."""
+    with reading(safe_mode):
+        return _load_model(os.fspath(filepath), custom_objects, compile)
+
+
+def _load_model(filepath, custom_objects, compile):
     if not os.path.exists(filepath):
         raise ValueError(f"File not found: filepath={filepath}. Please ensure the file is an accessible `.keras` zip file.")
     if is_folder_of_model(filepath):
-        with kept_objects(lambda: _own_objects_of(filepath)):
-            return load_model(os.path.join(filepath, _FOLDER_FILE), custom_objects, compile, safe_mode, **kwargs)
+        is_own = os.path.realpath(filepath) in _written_here
+        with reading(safe_mode=False) if is_own else contextlib.nullcontext(), kept_objects(lambda: _own_objects_of(filepath)):
+            return _load_model(os.path.join(filepath, _FOLDER_FILE), custom_objects, compile)
     if os.path.isdir(filepath):
         raise ValueError(f"File format not supported: filepath={filepath}. tandem reads no SavedModels of TensorFlow; save the model as a `.keras` file.")
     with CustomObjectScope(custom_objects or {}):
         if not zipfile.is_zipfile(filepath):
             if not _h5py().is_hdf5(filepath):  # As FeatureSpace.save writes.
-                if safe_mode:
-                    raise ValueError(
-                        f"{filepath} is neither a `.keras` file nor one of HDF5. What FeatureSpace.save wrote holds code, which runs when it is read: "
-                        "load_model(.., safe_mode=False) reads it, where you trust who wrote it."
-                    )
+                check_code_is_trusted(f"{filepath} is neither a `.keras` file nor one of HDF5. What FeatureSpace.save wrote")
                 from tandem._tracing import portable
 
                 return portable.read(filepath)
@@ -224,5 +232,6 @@ def _restore_optimizer(model, group):
 
 
 def model_from_json(json_string, custom_objects=None):
-    """The model of a configuration as JSON, with new weights."""
-    return deserialize_keras_object(json.loads(json_string), custom_objects)
+    """The model of a configuration as JSON, with new weights. A lambda in it is refused."""
+    with reading(safe_mode=True):
+        return deserialize_keras_object(json.loads(json_string), custom_objects)

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import inspect
+import threading
 
 import numpy as np
 
@@ -19,6 +20,35 @@ def custom_object(name):
         if name in scope:
             return scope[name]
     return _registered.get(name) or next((v for k, v in _registered.items() if k.split(">")[-1] == name), None)
+
+
+class _Reading(threading.local):
+    refuses_code = False  # What is read may be a stranger's.
+
+
+_reading = _Reading()
+_everybody_is_trusted = [False]  # As enable_unsafe_deserialization says.
+
+
+def trust_everybody():
+    """Code in files is read from now on, whoever wrote it."""
+    _everybody_is_trusted[0] = True
+
+
+@contextlib.contextmanager
+def reading(safe_mode):
+    """A scope in which code that would run when it is read is refused in safe mode."""
+    before, _reading.refuses_code = _reading.refuses_code, bool(safe_mode) and not _everybody_is_trusted[0]
+    try:
+        yield
+    finally:
+        _reading.refuses_code = before
+
+
+def check_code_is_trusted(what):
+    """Raises where what is read may be a stranger's."""
+    if _reading.refuses_code:
+        raise ValueError(f"{what} holds code, which would run when it is read: safe_mode=False reads it, where you trust who wrote it.")
 
 
 _kept = []  # Functions that read the objects which were written beside a model; they are asked for names that nobody else knows.
@@ -217,6 +247,7 @@ def deserialize_keras_object(config, custom_objects=None, safe_mode=True, **kwar
         import marshal
         import types
 
+        check_code_is_trusted("A lambda in a configuration")
         value = config["config"]["value"]
         code = value if isinstance(value, str) else value["code"]
         return types.FunctionType(marshal.loads(base64.b64decode(code)), globals())
